@@ -3,8 +3,9 @@
     cmake -B build/release --preset release -DTR_BENCHMARKS=ON && cmake --build build/release
     python benchmarks/all.py build/release --out tables.md [--only float32,ops] [--list] [--peer-python PYTHON]
 
-The tables run one after the other, on a machine that nobody else should use, and take about 15 minutes. Each ends after its limit at the latest; the
-file then has what it has printed so far. The exit code is 1 where a program has failed or was ended. Each program says which peers are missing.
+The tables run one after the other, on a machine that nobody else should use, and take about 15 minutes. Each ends after its limit at the
+latest; the file then has what it has printed so far. The exit code is 1 where a program has failed or was ended. Each program says which
+peers are missing.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ TABLES = (
     Table("float32", "Training steps in float32", "run.py --rounds 5 --patience 5", 420),
     Table("bfloat16", "In bfloat16", "run.py --precision bfloat16 --rounds 5 --patience 5 "
           "--rows mlp_sgd,mlpbig_sgd,lenet5,resnet20,ngram,lstm,widedeep_sgd,widedeep_adam,deepfm_adam", 300),
-    Table("mixed", "In mixed precision", "run.py --precision mixed --rounds 5 --patience 5 --threads 1 --rows mlpbig_sgd,lenet5,resnet20", 60),
+    Table("mixed", "In mixed precision", "run.py --precision mixed --rounds 5 --patience 5 --threads 1 --rows mlpbig_sgd,lenet5,resnet20",
+          60),
     Table("ops", "Single operators, one thread", "ops.py --rounds 5 --record", 300),
     Table("ops2", "Single operators, two threads", f"ops.py --rounds 5 --threads 2 --ops {OPS_ON_TWO_THREADS}", 90),
     Table("executor", "The executor", "executor.py --rounds 9", 60),
@@ -88,7 +90,8 @@ def shown(printed: str) -> str:
     if lines and all(line.startswith("{") for line in lines):
         rows = [json.loads(line) for line in lines]
         keys = list(dict.fromkeys(key for row in rows for key in row))
-        return "\n".join(["| " + " | ".join(keys) + " |", "|" + "---|" * len(keys), *("| " + " | ".join(str(row.get(key, "")) for key in keys) + " |" for row in rows)])
+        return "\n".join(["| " + " | ".join(keys) + " |", "|" + "---|" * len(keys),
+                          *("| " + " | ".join(str(row.get(key, "")) for key in keys) + " |" for row in rows)])
     return printed.strip() if any(line.startswith("|---") for line in lines) else f"```text\n{printed.strip()}\n```"
 
 
@@ -114,8 +117,10 @@ def main() -> int:
         print("\n".join(f"{table.name:18}{table.words}" for table in TABLES))
         return 0
     build = options.build.resolve()
-    env = {**os.environ, "PYTHONPATH": str(build / "python"), **({"TRIREME_PEER_PYTHON": options.peer_python} if options.peer_python else {})}
-    head = f"{date.today()}, {machine.cpu_name()}, {machine.describe()['cpus']} CPUs, load {machine.describe()['load']}, {machine.versions()}\n"
+    env = {**os.environ, "PYTHONPATH": str(build / "python"),
+           **({"TRIREME_PEER_PYTHON": options.peer_python} if options.peer_python else {})}
+    head = (f"{date.today()}, {machine.cpu_name()}, {machine.describe()['cpus']} CPUs, load {machine.describe()['load']}, "
+            f"{machine.versions()}\n")
     sections, has_failed = [head], False
     for table in (table for table in TABLES if table.name in names):
         start = time.monotonic()

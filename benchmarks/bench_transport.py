@@ -32,23 +32,30 @@ def bound(raw: dict[str, float], streams: int) -> float:
 
 # What, in which unit, beside what, as which ratio; the target, and whether the ratio is to be below it.
 ROWS: list[tuple[str, str, Callable[[Figures], float], Callable[[Figures], float], float, bool]] = [
-    ("8 B push and acknowledgement, us / raw round trip", "push", lambda f: f["push"]["round_trip_us"], lambda f: f["raw"]["round_trip_us"], 3, True),
-    ("16 MiB push, GB/s / raw loop, received and added", "push", lambda f: f["push"]["push_GBps"], lambda f: f["raw"]["push_GBps"], 0.9, False),
+    ("8 B push and acknowledgement, us / raw round trip", "push", lambda f: f["push"]["round_trip_us"], lambda f: f["raw"]["round_trip_us"],
+     3, True),
+    ("16 MiB push, GB/s / raw loop, received and added", "push", lambda f: f["push"]["push_GBps"], lambda f: f["raw"]["push_GBps"],
+     0.9, False),
     ("16 MiB pull, GB/s / raw loop", "push", lambda f: f["push"]["pull_GBps"], lambda f: f["raw"]["pull_GBps"], 0.9, False),
     ("1 KB requests, 16 in flight, M/s / 1", "push", lambda f: f["push"]["requests_M"], lambda f: 1, 1, False),
     ("the same / raw loop", "push", lambda f: f["push"]["requests_M"], lambda f: f["raw"]["requests_M"], 0, False),
     ("bytes on the wire / values, but for 64 a message", "push", lambda f: f["push"]["wire"], lambda f: 1, 1.02, True),
-    ("16 MiB push + SGD, GB/s / slower of wire and memory", "sgd", lambda f: f["sgd"]["sgd_GBps"], lambda f: bound(f["raw"], 3), 0.8, False),
-    ("16 MiB push + Adam, GB/s / slower of wire and memory", "adam", lambda f: f["adam"]["adam_GBps"], lambda f: bound(f["raw"], 7), 0.8, False),
-    ("1 ms computing, ms / a step with 64 KB each way", "step", lambda f: f["step"]["compute_ms"], lambda f: f["step"]["step_ms"], 0.95, False),
+    ("16 MiB push + SGD, GB/s / slower of wire and memory", "sgd", lambda f: f["sgd"]["sgd_GBps"], lambda f: bound(f["raw"], 3),
+     0.8, False),
+    ("16 MiB push + Adam, GB/s / slower of wire and memory", "adam", lambda f: f["adam"]["adam_GBps"], lambda f: bound(f["raw"], 7),
+     0.8, False),
+    ("1 ms computing, ms / a step with 64 KB each way", "step", lambda f: f["step"]["compute_ms"], lambda f: f["step"]["step_ms"],
+     0.95, False),
     ("8 layers of 2 MiB: a step, ms / the longer of computing and moving", "overlap", lambda f: f["overlap"]["step_ms"],
      lambda f: max(f["overlap"]["compute_ms"], f["overlap"]["moving_ms"]), 1.1, True),
-    ("16 MiB push, GB/s / without looking for NaN", "push-unseen", lambda f: f["push"]["push_GBps"], lambda f: f["push-unseen"]["push_GBps"], 0.8, False),
+    ("16 MiB push, GB/s / without looking for NaN", "push-unseen", lambda f: f["push"]["push_GBps"],
+     lambda f: f["push-unseen"]["push_GBps"], 0.8, False),
     ("8 layers of 2 MiB: a step, ms / without looking for NaN", "overlap-unseen", lambda f: f["overlap"]["step_ms"],
      lambda f: f["overlap-unseen"]["step_ms"], 1.05, True),
     ("4 ranks, 2 CPUs: round trip, us / 10", "idle", lambda f: f["idle"]["round_trip_us"], lambda f: 10, 1, True),
     ("4 ranks, 2 CPUs: CPU of an idle rank / 1", "idle", lambda f: f["idle"]["idle_cpu"], lambda f: 1, 0.02, True),
-    ("job of 2 + 2 to its first step, s / mpirun of nothing, s", "start", lambda f: f["start"]["job"], lambda f: 1 + f["start"]["mpirun"], 1, True),
+    ("job of 2 + 2 to its first step, s / mpirun of nothing, s", "start", lambda f: f["start"]["job"], lambda f: 1 + f["start"]["mpirun"],
+     1, True),
 ]
 
 FIRST_STEP = """
@@ -70,7 +77,8 @@ def run(mpirun: str, build: pathlib.Path, side: str) -> str:
     if servers and side != "start":
         ranks = ["-np", str(servers), str(build / "bin" / "trireme-pserver"), ":", *ranks]
     env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TRIREME_NUM_THREADS": "1",
-           "TRIREME_TRANSPORT": str(build / "python" / "trireme" / "trireme_mpi.so"), "TRIREME_ON_NAN": "ignore" if side.endswith(UNSEEN) else "stop"}
+           "TRIREME_TRANSPORT": str(build / "python" / "trireme" / "trireme_mpi.so"),
+           "TRIREME_ON_NAN": "ignore" if side.endswith(UNSEEN) else "stop"}
     command = [mpirun, "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1", "--mca", "btl", "self,vader,tcp", *ranks]
     return subprocess.run(command, env=env, check=True, capture_output=True, text=True, timeout=120).stdout
 
@@ -118,8 +126,8 @@ def main() -> None:
         middle = statistics.median(ratios)
         missed = " (missed)" if (middle > target if is_below else middle < target) else ""
         told = f"{'<=' if is_below else '>='} {target:g}{missed}" if target else ""
-        print(f"| {name} | {spread(mine)} | {spread(theirs)} | {middle:.3g} | {ratios[len(ratios) // 4]:.3g}..{ratios[-1 - len(ratios) // 4]:.3g} "
-              f"| {told} |")
+        print(f"| {name} | {spread(mine)} | {spread(theirs)} | {middle:.3g} | "
+              f"{ratios[len(ratios) // 4]:.3g}..{ratios[-1 - len(ratios) // 4]:.3g} | {told} |")
 
 
 if __name__ == "__main__":

@@ -5,10 +5,10 @@
     python benchmarks/convergence.py --table                  the table of what was recorded, without a run
     python benchmarks/convergence.py --curves characters      its recorded curves, for docs/plot_curve.py
 
-`bfloat16` computes products in bfloat16; in a job gradients and parameters also travel in it. `mixed` trains by mixed_precision.decorate, which also
-stores activations and their gradients in bfloat16; in a job gradients and parameters travel as before. Each example runs with the same seed, so runs of
-one column are the same but for the precision. Results and curves are recorded in benchmarks/convergence.jsonl. The exit code is 1 when a metric is
-more than 0.3 points, or 0.01 nats, apart from that in float32.
+`bfloat16` computes products in bfloat16; in a job gradients and parameters also travel in it. `mixed` trains by mixed_precision.decorate,
+which also stores activations and their gradients in bfloat16; in a job gradients and parameters travel as before. Each example runs with
+the same seed, so runs of one column are the same but for the precision. Results and curves are recorded in benchmarks/convergence.jsonl.
+The exit code is 1 when a metric is more than 0.3 points, or 0.01 nats, apart from that in float32.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ ROWS = {row.name: row for row in (
     Row("characters", "char_lm/train.py --steps 150 --width 96 --length 64 --report 50 --write 1", "held-out text, nats",
         r"held-out text: ([\d.]+) nats", "nats"),
     Row("tagger", "tagger/train.py --at-least 0", "F1 score, %", r"f1 ([\d.]+) %"),
-    Row("clicks", "deepfm/train.py --tables --steps 300 --keys 100000 --every 50 --held-out 20000", "AUC, %", r'"step": 300, .*"auc": ([\d.]+)',
-        scale=100.0),
+    Row("clicks", "deepfm/train.py --tables --steps 300 --keys 100000 --every 50 --held-out 20000", "AUC, %",
+        r'"step": 300, .*"auc": ([\d.]+)', scale=100.0),
 )}
 
 
@@ -114,7 +114,8 @@ def too_far(runs: list[dict[str, Any]]) -> list[str]:
             exact = metrics_of(runs, row.name).get((place, "float32"))
             if exact is not None and abs(rough - exact) > row.limit:
                 what = "mixed precision" if precision == "mixed" else precision
-                wrong.append(f"{row.name}, {place}: {row.metric} {rough:g} in {what}, {exact:g} in float32: apart by more than {row.limit} {row.unit}")
+                wrong.append(f"{row.name}, {place}: {row.metric} {rough:g} in {what}, {exact:g} in float32: apart by more than {row.limit} "
+                             f"{row.unit}")
     return wrong
 
 

@@ -2,9 +2,9 @@
 
     python benchmarks/growth.py [--only WORD,...] [--rounds 3] [--list]
 
-Run it with the package on PYTHONPATH or installed. A law is measured at n and at 4 n: CPU time of the process, or of all processes of a job, best
-of the rounds, without what it costs at a size of 1. The exponent is the logarithm of their ratio to the base 4: 1 is linear, 2 quadratic. The exit code is 1 where one is
-above LIMIT and has no floor, which says why it cannot be less.
+Run it with the package on PYTHONPATH or installed. A law is measured at n and at 4 n: CPU time of the process, or of all processes of a
+job, best of the rounds, without what it costs at a size of 1. The exponent is the logarithm of their ratio to the base 4: 1 is linear, 2
+quadratic. The exit code is 1 where one is above LIMIT and has no floor, which says why it cannot be less.
 """
 
 from __future__ import annotations
@@ -521,8 +521,8 @@ for step in range(steps):
 
 def job(parameters=4, tables=0, steps=2, rows=8, cached=0, between="", trainers=1, servers=1, options=()):
     Path("job.py").write_text(JOB)
-    return cpu(lambda: run(["-m", "trireme", "launch", "--servers", str(servers), "--trainers", str(trainers), "--progress", "0", *options, "job.py",
-                            str(parameters), str(tables), str(steps), str(rows), str(cached), between]))
+    return cpu(lambda: run(["-m", "trireme", "launch", "--servers", str(servers), "--trainers", str(trainers), "--progress", "0", *options,
+                            "job.py", str(parameters), str(tables), str(steps), str(rows), str(cached), between]))
 
 
 @law("a job's parameters", 200, rounds=2)

@@ -1,4 +1,5 @@
-"""What starting costs: `import trireme`, and what nearly every script uses of it, beyond `import numpy`; and the peak memory of a process that trains the mlp.
+"""What starting costs: `import trireme`, and what nearly every script uses of it, beyond `import numpy`; and the peak memory of a process
+that trains the mlp.
 
     python benchmarks/imports.py [--rounds 15] [--peers]
 

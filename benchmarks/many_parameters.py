@@ -61,7 +61,8 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=3)
     args = options.parse_args()
     launch = ["-m", "trireme", "launch", "--servers", "2", "--trainers", "2", "--progress", "0"]
-    print("| parameters | growth | one process, s (CPU) | growth | 2 + 2, s (CPU) | growth | 2 + 2 more, s |\n|---|---|---|---|---|---|---|")
+    print("| parameters | growth | one process, s (CPU) | growth | 2 + 2, s (CPU) | growth | 2 + 2 more, s "
+          "|\n|---|---|---|---|---|---|---|")
     before: tuple[float, float, float] | None = None
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "many.py"
@@ -70,7 +71,8 @@ def main() -> None:
             one, one_cpu = best(args.rounds, [str(script), str(count)])
             job, job_cpu = best(args.rounds, [*launch, str(script), str(count)])
             grown = [growth(now, old) for now, old in zip((count, one_cpu, job_cpu), before or (None,) * 3)]
-            print(f"| {count} | {grown[0]} | {one:.3f} ({one_cpu:.3f}) | {grown[1]} | {job:.3f} ({job_cpu:.3f}) | {grown[2]} | {job - one:.3f} |",
+            print(f"| {count} | {grown[0]} | {one:.3f} ({one_cpu:.3f}) | {grown[1]} | {job:.3f} ({job_cpu:.3f}) | {grown[2]} | "
+                  f"{job - one:.3f} |",
                   flush=True)
             before = count, one_cpu, job_cpu
 

@@ -125,6 +125,6 @@ CASES = {case.name: case for case in (
     _conv("conv3_16_32x32", 32, 16, 32, 16, 3), _conv("conv3_32_16x16", 32, 32, 16, 32, 3), _conv("conv3_64_8x8", 32, 64, 8, 64, 3),
     _conv("conv3_64_56x56", 16, 64, 56, 64, 3), _conv("conv3_256_14x14", 8, 256, 14, 256, 3),
     _conv("conv3_stride2", 16, 128, 28, 128, 3, 2), _conv("conv1_256_64", 8, 256, 56, 64, 1), _conv("conv1_512_128", 8, 512, 28, 128, 1),
-    _conv("conv1_stride2", 8, 256, 56, 512, 1, 2, 0), _conv("conv5_lenet", 64, 20, 12, 50, 5, 1, 0), _conv("conv7_stride2", 4, 3, 224, 64, 7, 2),
-    _conv("conv3_depthwise", 8, 128, 28, 128, 3, groups=128),
+    _conv("conv1_stride2", 8, 256, 56, 512, 1, 2, 0), _conv("conv5_lenet", 64, 20, 12, 50, 5, 1, 0),
+    _conv("conv7_stride2", 4, 3, 224, 64, 7, 2), _conv("conv3_depthwise", 8, 128, 28, 128, 3, groups=128),
     _optimizer("sgd", 1 << 22, 3), _optimizer("momentum", 1 << 22, 5), _optimizer("adam", 1 << 22, 7))}

@@ -1,4 +1,5 @@
-"""The operators of op_cases.py in PyTorch, eager, each with its best settings: `fused` optimizers, and for images both layouts of memory."""
+"""The operators of op_cases.py in PyTorch, eager, each with its best settings: `fused` optimizers, and for images both layouts of
+memory."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,5 @@
-"""The operators of op_cases.py in Trireme: a program of one operator, run by Executor.run. Inputs and results are variables of the scope."""
+"""The operators of op_cases.py in Trireme: a program of one operator, run by Executor.run. Inputs and results are variables of the
+scope."""
 
 import numpy as np
 

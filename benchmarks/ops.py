@@ -4,8 +4,8 @@
 
 Each side is a process that stays up (op_worker.py). Both start from the same inputs, and their results must agree before anything is
 timed. Then they take turns, as in run.py. PyTorch runs with its best settings: fused optimizers, and for images the faster of both
-layouts of memory, contiguous and channels_last; the table says which. *Floor* is the greater of two times: the operations at the speed of the
-fastest product or convolution of this run, by any side, and the bytes at the speed of the fastest stream over as many (machine.c).
+layouts of memory, contiguous and channels_last; the table says which. *Floor* is the greater of two times: the operations at the speed of
+the fastest product or convolution of this run, by any side, and the bytes at the speed of the fastest stream over as many (machine.c).
 
 `--record` keeps the ratios in ops_record.json under this CPU's name. Every run compares with what is kept there for this CPU and names the
 operators whose ratio fell by more than a tenth. CPU time is compared unless there are two threads or more.
@@ -198,7 +198,8 @@ def main() -> None:
     compare(results, records.get(cpu), cpu)
     if options.record and not peer.skip:
         ratios = {**records.get(cpu, {}).get("ratios", {}), **{key_of(one): round(one["ratio"], 3) for one in results}}
-        records[cpu] = {"date": str(date.today()), "versions": {"trireme": ours.version, "torch": peer.version}, "power": power, "ratios": ratios}
+        records[cpu] = {"date": str(date.today()), "versions": {"trireme": ours.version, "torch": peer.version}, "power": power,
+                        "ratios": ratios}
         RECORD.write_text(json.dumps(records, indent=1, sort_keys=True) + "\n")
 
 

@@ -1,16 +1,18 @@
 """A job's steps beside those of one process and of other parameter servers: wide and deep, SGD.
 
-    python benchmarks/ps.py [--rounds 3] [--batches 512,1024] [--trainers 1,2] [--threads 1|own] [--peer SCRIPT --peer-python PYTHON]... [--json out.json]
+    python benchmarks/ps.py [--rounds 3] [--batches 512,1024] [--trainers 1,2] [--threads 1|own] [--peer SCRIPT --peer-python PYTHON]...
+    [--json out.json]
 
 The model is row widedeep_sgd of run.py: 26 slots, a million rows x 10 and x 1, 13 numbers, layers of 400. In each round every side
 runs once, each by itself: Trireme in one process; a job of 1 server whose tables are sparse (`is_distributed`), in mode sync, with two
-trainers also in mode async; the same with rows that are asked for ahead (--ahead), and with dense tables (--dense); each peer, alone and with 1 server. A step is BATCH samples, of
-all trainers together; in mode async and in the peers, whose workers do not wait for each other, each takes BATCH samples in a step
-of its own, and the time is that of BATCH samples in all. What is compared are medians of the rounds and of their ratios.
+trainers also in mode async; the same with rows that are asked for ahead (--ahead), and with dense tables (--dense); each peer, alone and
+with 1 server. A step is BATCH samples, of all trainers together; in mode async and in the peers, whose workers do not wait for each other,
+each takes BATCH samples in a step of its own, and the time is that of BATCH samples in all. What is compared are medians of the rounds and
+of their ratios.
 
 Each process computes with one thread, as far as its system does what it is told: TensorFlow runs two operators at a time all the same. With
---threads own each system has the machine as it would have it for its users: Trireme's launcher divides the CPUs by the trainers of a host, the
-peers' processes take all CPUs each.
+--threads own each system has the machine as it would have it for its users: Trireme's launcher divides the CPUs by the trainers of a host,
+the peers' processes take all CPUs each.
 
 A peer is a script that prints a line of JSON with ms_median, given by --peer and run under --peer-python; several are given by
 repeating both. The first word of its name (tf_..., paddle_...) says which it is of PEERS.

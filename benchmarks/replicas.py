@@ -1,13 +1,14 @@
-"""Training on several threads: replicas of a program (CompiledProgram.with_data_parallel) and kernels that share their work, beside one thread.
+"""Training on several threads: replicas of a program (CompiledProgram.with_data_parallel) and kernels that share their work, beside one
+thread.
 
     python benchmarks/replicas.py [--rows resnet20,widedeep_sgd] [--threads 2] [--rounds 9]
 
-Four sides hold the same row and take turns, one at a time, as in run.py: one thread; so many threads under one executor; as many replicas; and
-as many processes of one thread that work at the same time. These share nothing but the machine, so no sharing of a step is faster: they are the
-floor. "speed" is the median of the rounds' ratios to one thread. A round in which other processes took much of the CPUs
-is set aside, as long as --patience lasts. "round trip" is how long a cache line takes from the first CPU to the second and back, before and after the
-row: what threads share costs three times as much where the host of a virtual machine gives it CPUs without a common cache. On a busy machine `--best --slice-ms 20 --rounds 200` says more: it compares each side's
-fastest round.
+Four sides hold the same row and take turns, one at a time, as in run.py: one thread; so many threads under one executor; as many replicas;
+and as many processes of one thread that work at the same time. These share nothing but the machine, so no sharing of a step is faster: they
+are the floor. "speed" is the median of the rounds' ratios to one thread. A round in which other processes took much of the CPUs
+is set aside, as long as --patience lasts. "round trip" is how long a cache line takes from the first CPU to the second and back, before and
+after the row: what threads share costs three times as much where the host of a virtual machine gives it CPUs without a common cache. On a
+busy machine `--best --slice-ms 20 --rounds 200` says more: it compares each side's fastest round.
 """
 
 import argparse
@@ -54,7 +55,8 @@ def main() -> None:
         sys.exit(f"no such rows: {', '.join(unknown)}; there are {', '.join(ROWS)}")
     if not 2 <= options.threads <= len(os.sched_getaffinity(0)):
         sys.exit(f"2 threads or more are possible, and {options.threads} need as many CPUs")
-    headings = ["row", "1 thread, ms", f"{options.threads} threads, ms", f"{options.threads} replicas, ms", f"{options.threads} processes, ms", "speed of threads",
+    headings = ["row", "1 thread, ms", f"{options.threads} threads, ms", f"{options.threads} replicas, ms",
+                f"{options.threads} processes, ms", "speed of threads",
                 "speed of replicas", f"speed of {options.threads} processes", "round trip, ns", "others"]
     print("| " + " | ".join(headings) + " |\n|" + "---|" * len(headings))
     for name in options.rows.split(","):

@@ -77,7 +77,8 @@ def _filter(random, out, channels, size):
     return _normal(random, out, channels, size, size, scale=(2.0 / (channels * size * size)) ** 0.5)
 
 
-WINOGRAD_SAVES = {(3, 1): 144 / 36, (5, 1): 100 / 36, (3, 2): 225 / 121, (5, 2): 400 / 121, (7, 2): 441 / 144}   # by size and stride (kernels/math/images/conv_winograd.h)
+# by size and stride (kernels/math/images/conv_winograd.h)
+WINOGRAD_SAVES = {(3, 1): 144 / 36, (5, 1): 100 / 36, (3, 2): 225 / 121, (5, 2): 400 / 121, (7, 2): 441 / 144}
 
 
 def conv_flops(batch, out, channels, size, pixels, stride=1, groups=1):

@@ -76,8 +76,8 @@ class Side:
 
 
 class Crowd(Side):
-    """So many processes of one thread, each on a CPU of its own, that make their steps at the same time: what the machine gives at best. A step of
-    each counts as one of so many samples, as if they shared one step."""
+    """So many processes of one thread, each on a CPU of its own, that make their steps at the same time: what the machine gives at best. A
+    step of each counts as one of so many samples, as if they shared one step."""
 
     def __init__(self, name: str, row: str, threads: int, python: str) -> None:
         self.name, self.ms = "crowd", []
@@ -213,7 +213,8 @@ def main() -> None:
     if max(options.threads) > available:
         sys.exit(f"{max(options.threads)} threads need as many CPUs; this process may use {available}")
 
-    report = {"date": date.today().isoformat(), "clock": "cpu" if options.cpu_time else "wall", "machine": machine.describe(), "versions": machine.versions(),
+    report = {"date": date.today().isoformat(), "clock": "cpu" if options.cpu_time else "wall", "machine": machine.describe(),
+              "versions": machine.versions(),
               "power": {}, "results": []}
     print(f"{report['date']}, {report['machine']}, {report['versions']}")
     for threads in options.threads:

@@ -1,4 +1,5 @@
-"""The rows in PyTorch, eager, with its best settings: fused optimizers for what is dense, and for images the faster of both layouts of memory.
+"""The rows in PyTorch, eager, with its best settings: fused optimizers for what is dense, and for images the faster of both layouts of
+memory.
 """
 
 import time

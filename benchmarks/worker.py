@@ -1,8 +1,8 @@
 """One side of a row in a process of its own, told over a pipe what to do: worker.py SIDE ROW THREADS [PRECISION].
 
-SIDE is trireme, torch or jax. PRECISION is one of run.PRECISIONS; a side that has no such precision says so and ends. It answers one line of JSON
-for each line it reads: to `check K` the losses of the first K steps, to `time N` the milliseconds of a step on average of N (by the clock, and of
-the CPU), to `memory` its peak, to `product` the GFLOP/s of a large product in this precision. It ends with its input.
+SIDE is trireme, torch or jax. PRECISION is one of run.PRECISIONS; a side that has no such precision says so and ends. It answers one line
+of JSON for each line it reads: to `check K` the losses of the first K steps, to `time N` the milliseconds of a step on average of N (by the
+clock, and of the CPU), to `memory` its peak, to `product` the GFLOP/s of a large product in this precision. It ends with its input.
 """
 
 import importlib

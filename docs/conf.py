@@ -23,7 +23,8 @@ version = release = re.search(r"project\(trireme VERSION ([0-9.]+)", (ROOT / "CM
 
 root_doc = "README"                                    # the first page is what a visitor of the code sees, too
 contents = "docs/index"
-include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md", "framework/README.md", "kernels/README.md", "pserver/README.md", "storage/README.md", "trainer/README.md", "docs/**"]
+include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md", "framework/README.md",
+                    "kernels/README.md", "pserver/README.md", "storage/README.md", "trainer/README.md", "docs/**"]
 exclude_patterns = [".*", "build", "dist", "wheelhouse", "output", "docs/**/.ipynb_checkpoints", "**/*.txt"]
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "draw"]
 html_math_renderer = "mathml"
@@ -95,7 +96,8 @@ def _titles(env) -> dict:
 
 
 def _list_titles(app, page: str, template: str, context: dict, doctree) -> None:
-    """Let the list of all pages, which has titles alone, be made of titles. Sphinx copies all contents for each page, and then throws them away."""
+    """Let the list of all pages, which has titles alone, be made of titles. Sphinx copies all contents for each page, and then throws them
+    away."""
     toctree = context["toctree"]
 
     def of_titles(**options) -> str:
@@ -112,7 +114,8 @@ def _list_titles(app, page: str, template: str, context: dict, doctree) -> None:
 def _lead_to_the_first_page(app, error: Exception | None) -> None:
     """Let the site's address lead to its first page."""
     if app.builder.name == "html" and error is None:
-        (Path(app.outdir) / "index.html").write_text(f'<!doctype html><meta http-equiv="refresh" content="0; url={root_doc}.html"><title>Trireme</title>')
+        (Path(app.outdir) / "index.html").write_text('<!doctype html><meta http-equiv="refresh" content="0; '
+                                                     f'url={root_doc}.html"><title>Trireme</title>')
 
 
 def setup(app) -> None:

@@ -29,7 +29,8 @@ class Diagram(Directive):
         except RuntimeError as error:
             raise self.error(f"Mermaid cannot draw this diagram: {error}") from error
         data = base64.b64encode(picture.encode()).decode()
-        return [nodes.raw("", f'<img style="background: white; padding: 0.5rem" src="data:image/svg+xml;base64,{data}" alt="{html.escape(text)}">', format="html")]
+        return [nodes.raw("", f'<img style="background: white; padding: 0.5rem" src="data:image/svg+xml;base64,{data}" '
+                              f'alt="{html.escape(text)}">', format="html")]
 
 
 def mathml(formula: str, display: str) -> str:

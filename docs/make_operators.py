@@ -28,8 +28,8 @@ shows the same text.
 
 A *list* slot takes any number of variables; an *optional* one may be left empty; an *intermediate* output is there for the
 gradient's sake. Dimensions in brackets name what must agree; `...` is any number of them. Each operator also takes the
-attributes `op_role`, `op_role_var`, `op_namescope` and `op_callstack`, which say where it comes from and change no result. In a server's program
-`op_pointwise_on` names the block of a parameter on which an operator works point by point.
+attributes `op_role`, `op_role_var`, `op_namescope` and `op_callstack`, which say where it comes from and change no result. In a server's
+program `op_pointwise_on` names the block of a parameter on which an operator works point by point.
 
 An operator that is *made of other operators* is replaced by those when a plan is made (`Program.expand` shows them), and its
 gradient by theirs.

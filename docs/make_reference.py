@@ -93,7 +93,8 @@ def listed() -> dict[str, tuple[ModuleType, str]]:
 
 @cache
 def homes() -> dict[int | str, str]:
-    """The full name under which each thing is described: in the module that defines it and under its own name, else where it comes first."""
+    """The full name under which each thing is described: in the module that defines it and under its own name, else where it comes
+    first."""
     def is_elsewhere(item: tuple[str, tuple[ModuleType, str]]) -> tuple[bool, bool]:
         module, name = item[1]
         value = getattr(module, name)
@@ -185,13 +186,15 @@ def _names(what: Any, argument: str) -> bool:
 
 
 def said_of(what: Any, argument: str) -> str:
-    """What a reader is told of an argument: the first sentence of the docstring about it, or what arguments.md says, or a sentence that has it in a formula."""
+    """What a reader is told of an argument: the first sentence of the docstring about it, or what arguments.md says, or a sentence that has
+    it in a formula."""
     sentences = [" ".join(one.split()) for part in re.split(r"\n\s*\n", _text(what)) for one in _sentences(part)]
 
     def first(pattern: str) -> str:
         return next((one for one in sentences if re.search(pattern, one)), "")
 
-    return first(rf"``{argument}``") or _as_rst(common_arguments().get(argument, "")) or first(rf"``{argument}\b") or first(rf"\b{argument}\b")
+    return first(rf"``{argument}``") or _as_rst(common_arguments().get(argument,
+                                                                       "")) or first(rf"``{argument}\b") or first(rf"\b{argument}\b")
 
 
 def _sentences(paragraph: str) -> list[str]:

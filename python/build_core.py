@@ -13,8 +13,8 @@ import sys
 import cffi
 
 
-# Functions in Python that the core calls: trireme/feeding/tables.py defines those of tr_table_reader, trireme/distributed/core_manager.py those of
-# tr_checkpoint_contents.
+# Functions in Python that the core calls: trireme/feeding/tables.py defines those of tr_table_reader, trireme/distributed/core_manager.py
+# those of tr_checkpoint_contents.
 CALLBACKS = """
 extern "Python" {
     tr_status tr_py_checkpoint_position(const void **bytes, size_t *size, void *payload);

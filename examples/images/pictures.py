@@ -1,4 +1,5 @@
-"""Pictures of 32 x 32 pixels in three colours and ten classes, made up as they are needed: a figure on a ground, both of any colour, with noise.
+"""Pictures of 32 x 32 pixels in three colours and ten classes, made up as they are needed: a figure on a ground, both of any colour, with
+noise.
 
 They have the form of CIFAR-10. A picture depends on its number alone, so that any can be made at any time.
 """
@@ -18,7 +19,8 @@ def _figure(kind, y, x, size):
         "disc": near < size, "square": far < size * 0.9, "triangle": (y > -size * 0.8) & (y + 1.8 * abs(x) < size),
         "cross": (np.minimum(abs(y), abs(x)) < size * 0.3) & (far < size), "ring": (near < size) & (near > size * 0.6),
         "frame": (far < size * 0.9) & (far > size * 0.55), "bars": (far < size) & (np.floor(y / size * 2.5) % 2 == 0),
-        "columns": (far < size) & (np.floor(x / size * 2.5) % 2 == 0), "slanted bars": (far < size) & (np.floor((x + y) / size * 2) % 2 == 0),
+        "columns": (far < size) & (np.floor(x / size * 2.5) % 2 == 0),
+        "slanted bars": (far < size) & (np.floor((x + y) / size * 2) % 2 == 0),
         "dots": (far < size) & (np.floor(y / size * 2) % 2 == 0) & (np.floor(x / size * 2) % 2 == 0)}[kind]
 
 

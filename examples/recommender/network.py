@@ -11,7 +11,8 @@ layers = fluid.layers
 
 def rows(ids, count, width, name, tables):
     first = fluid.initializer.Normal(0.0, 0.05)
-    return layers.embedding(ids, [count, width], is_sparse=True, is_distributed=tables, param_attr=fluid.ParamAttr(name=name, initializer=first))
+    return layers.embedding(ids, [count, width], is_sparse=True, is_distributed=tables,
+                            param_attr=fluid.ParamAttr(name=name, initializer=first))
 
 
 def network(width, tables, decay):

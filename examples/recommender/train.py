@@ -49,14 +49,15 @@ def main() -> None:
 
     fluid.default_startup_program().random_seed = 1
     guess, cost, loss = network(options.width, not options.dense, options.decay)
-    trainer = fluid.Trainer(loss, fluid.optimizer.Adagrad(learning_rate=options.rate, initial_accumulator_value=1e-3), metrics={"cost": cost},
-                            feed_order=["viewer", "film", "kinds", "title", "rating"])
+    trainer = fluid.Trainer(loss, fluid.optimizer.Adagrad(learning_rate=options.rate, initial_accumulator_value=1e-3),
+                            metrics={"cost": cost}, feed_order=["viewer", "film", "kinds", "title", "rating"])
     reader = fluid.reader.cache(with_rows(movielens.train()))
     shuffled = fluid.reader.shuffle(reader, 200000, seed=1)
     shuffled = fluid.reader.firstn(shuffled, options.ratings) if options.ratings else shuffled
     kept = fluid.reader.cache(with_rows(movielens.test()))
     samples = options.ratings or sum(1 for _ in reader())
-    progress = fluid.Progress(options.epochs, -(-samples // options.batch), curve=options.curve, run="dense" if options.dense else "sparse tables",
+    progress = fluid.Progress(options.epochs, -(-samples // options.batch), curve=options.curve,
+                              run="dense" if options.dense else "sparse tables",
                               test=lambda: {"rmse": test(trainer.executor, trainer.test_program, trainer.feeder, guess, kept)})
     trainer.train(fluid.batch(shuffled, options.batch), options.epochs, progress)
     if fluid.distributed.trainer_index() == 0:

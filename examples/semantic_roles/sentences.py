@@ -5,11 +5,13 @@ Active and passive sentences, relative clauses and inversions keep the order of 
 
 import random
 
-PEOPLE = "the baker|the old sailor|anna|the teacher|two children|a tired doctor|the mayor|peter|the neighbours|a young singer|the cook|maria".split("|")
+PEOPLE = ("the baker|the old sailor|anna|the teacher|two children|a tired doctor|the mayor|peter|the neighbours|a young singer|the "
+          "cook|maria").split("|")
 THINGS = "a letter|the red boat|bread|the broken window|some apples|the old piano|a long book|the garden|three chairs|the map".split("|")
 PLACES = "in the harbour|at the station|after the house|in town|near the river|on the hill".split("|")
 TIMES = "yesterday|in the morning|last summer|on monday|after the storm|every week".split("|")
-VERBS = {"saw": "seen", "found": "found", "painted": "painted", "sold": "sold", "repaired": "repaired", "carried": "carried", "praised": "praised",
+VERBS = {"saw": "seen", "found": "found", "painted": "painted", "sold": "sold", "repaired": "repaired", "carried": "carried",
+         "praised": "praised",
          "brought": "brought", "forgot": "forgotten", "drew": "drawn"}
 ROLES = ("A0", "A1", "LOC", "TMP", "V")          # who does it, what it is done to, where, when, the verb
 TAGS = [f"{part}-{role}" for role in ROLES for part in "BI"] + ["O"]      # begins a role, goes on, is none
@@ -28,7 +30,8 @@ def _clause(rng, who, what, verb):
     if rng.random() < 0.5:
         middle = [*_part(who, "A0"), *_part(verb, "V"), *_part(what, "A1")]
     else:
-        middle = [*_part(what, "A1"), *_part("was" if rng.random() < 0.7 else "has been"), *_part(VERBS[verb], "V"), *_part("by"), *_part(who, "A0")]
+        middle = [*_part(what, "A1"), *_part("was" if rng.random() < 0.7 else "has been"), *_part(VERBS[verb], "V"), *_part("by"),
+                  *_part(who, "A0")]
     return [*time, *middle, *place] if rng.random() < 0.3 else [*middle, *place, *time]
 
 
@@ -58,7 +61,8 @@ def sentence(rng):
     return list(words), tags.index("B-V"), list(tags)
 
 
-WORDS = sorted({word for text in (*PEOPLE, *THINGS, *PLACES, *TIMES, *VERBS, *VERBS.values(), "was has been by who whom") for word in text.split()})
+WORDS = sorted({word for text in (*PEOPLE, *THINGS, *PLACES, *TIMES, *VERBS, *VERBS.values(), "was has been by who whom")
+                for word in text.split()})
 IDS = {word: i for i, word in enumerate(WORDS)}
 PLACE = {tag: i for i, tag in enumerate(TAGS)}
 

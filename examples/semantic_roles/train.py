@@ -1,4 +1,5 @@
-"""Who did what to whom? Label the roles of words for one verb of a sentence: LSTMs in alternating directions, and a CRF (Zhou and Xu, 2015).
+"""Who did what to whom? Label the roles of words for one verb of a sentence: LSTMs in alternating directions, and a CRF (Zhou and Xu,
+2015).
 
     python examples/semantic_roles/train.py
     trireme launch --servers 2 --trainers 2 examples/semantic_roles/train.py
@@ -67,14 +68,15 @@ def main() -> None:
     loss = layers.mean(layers.linear_chain_crf(scores, label, param_attr=named))
     tags = layers.crf_decoding(scores, param_attr=named)
     chunks = layers.chunk_eval(tags, label, "IOB", len(ROLES))
-    trainer = fluid.Trainer(loss, fluid.optimizer.Adam(learning_rate=options.rate), metrics=dict(zip(("found", "there", "right"), chunks[3:])),
-                            feed_order=[*FEEDS, "label"])
+    trainer = fluid.Trainer(loss, fluid.optimizer.Adam(learning_rate=options.rate),
+                            metrics=dict(zip(("found", "there", "right"), chunks[3:])), feed_order=[*FEEDS, "label"])
     steps = -(-options.sentences // options.batch)
     progress = fluid.Progress(options.epochs, steps, curve=options.curve, run="semantic roles", test=lambda: test(trainer, options.tests))
     trainer.train(fluid.batch(reader(options.sentences, seed=1), options.batch), options.epochs, progress)
     if fluid.distributed.trainer_index() == 0:
         show(trainer, trainer.test_program, tags)
-        print("roles of {} other sentences: precision {precision:.1f} %, recall {recall:.1f} %, F1 {f1:.1f} %".format(options.tests, **progress.tested))
+        print("roles of {} other sentences: precision {precision:.1f} %, recall {recall:.1f} %, F1 {f1:.1f} %".format(options.tests,
+                                                                                                                      **progress.tested))
     if progress.tested["f1"] < options.at_least:
         sys.exit("the model has not learnt enough")
 

@@ -26,7 +26,8 @@ def positions(length, width):
 
 def embedded(ids, length, width, name, dropout):
     """Letters with their places, [batch, length, width]."""
-    rows = layers.embedding(ids, [COUNT, width], param_attr=fluid.ParamAttr(name=name, initializer=fluid.initializer.Normal(0.0, width ** -0.5)))
+    rows = layers.embedding(ids, [COUNT, width],
+                            param_attr=fluid.ParamAttr(name=name, initializer=fluid.initializer.Normal(0.0, width ** -0.5)))
     rows = layers.elementwise_add(layers.scale(rows, scale=width ** 0.5), layers.assign(positions(length, width)))
     return layers.dropout(rows, dropout, dropout_implementation="upscale_in_train") if dropout else rows
 

@@ -81,7 +81,8 @@ def main() -> None:
                             feed_order=["given", "bias", "before", "after", "weight"])
     writer = Writer(sizes, GIVEN, ANSWER, options.beam)
     tests = list(itertools.islice(pairs("dates", 99, unseen=True), options.tests))
-    progress = fluid.Progress(options.epochs, options.steps, curve=options.curve, run="transformer", test=lambda: {"right": right(writer, tests)})
+    progress = fluid.Progress(options.epochs, options.steps, curve=options.curve, run="transformer",
+                              test=lambda: {"right": right(writer, tests)})
     trainer.train(batches(options.batch, options.steps, options.seed), options.epochs, progress)
     if fluid.distributed.trainer_index() == 0:
         for (text, _), answer in zip(tests[:5], writer.best([text for text, _ in tests[:5]])):

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from .optimize.clip import ErrorClipByValue, set_gradient_clip
     from .parameters.initializer import NumpyArrayInitializer
     from .parameters.param_attr import ParamAttr, WeightNormParamAttr
-    from .program import Block, Operator, Parameter, Program, Variable, default_main_program, default_startup_program, name_scope, program_guard
+    from .program import (Block, Operator, Parameter, Program, Variable, default_main_program, default_startup_program, name_scope,
+                          program_guard)
     from .program.backward import gradients
     from .program.places import CUDAPinnedPlace, CUDAPlace, cpu_places, cuda_pinned_places, cuda_places, is_compiled_with_cuda
     from .program.program import in_dygraph_mode
@@ -62,9 +63,12 @@ if TYPE_CHECKING:
 # All of these are loaded when they are first used: the launcher, and a standby that waits, need none of them, nor NumPy.
 if not TYPE_CHECKING:                                  # a checker that saw it would take any name
     __getattr__, __dir__ = load_later(__name__, {
-        "": ("async_executor", "average", "backward", "callbacks", "clip", "compiler", "contrib", "core", "data_feed_desc", "data_feeder", "dataset", "debugger",
-             "distributed", "errors", "evaluator", "executor", "feeds", "formats", "framework", "graphviz", "initializer", "install_check", "io", "layer", "layers",
-             "lod_tensor", "metrics", "nets", "op", "operator", "optimizer", "parallel_executor", "param_attr", "port", "profiler", "reader", "recordio_writer",
+        "": ("async_executor", "average", "backward", "callbacks", "clip", "compiler", "contrib", "core", "data_feed_desc", "data_feeder",
+             "dataset", "debugger",
+             "distributed", "errors", "evaluator", "executor", "feeds", "formats", "framework", "graphviz", "initializer", "install_check",
+             "io", "layer", "layers",
+             "lod_tensor", "metrics", "nets", "op", "operator", "optimizer", "parallel_executor", "param_attr", "port", "profiler",
+             "reader", "recordio_writer",
              "regularizer", "serving", "trainer", "transpiler", "unique_name", "version"),
         "distributed": ("DistributeTranspiler", "DistributeTranspilerConfig"),
         "feeding.data_feed_desc": ("DataFeedDesc",),
@@ -81,7 +85,8 @@ if not TYPE_CHECKING:                                  # a checker that saw it w
         "optimize.clip": ("ErrorClipByValue", "set_gradient_clip"),
         "parameters.initializer": ("NumpyArrayInitializer",),
         "parameters.param_attr": ("ParamAttr", "WeightNormParamAttr"),
-        "program": ("Block", "Operator", "Parameter", "Program", "Variable", "default_main_program", "default_startup_program", "name_scope", "program_guard"),
+        "program": ("Block", "Operator", "Parameter", "Program", "Variable", "default_main_program", "default_startup_program",
+                    "name_scope", "program_guard"),
         "program.backward": ("gradients",),
         "program.places": ("CUDAPinnedPlace", "CUDAPlace", "cpu_places", "cuda_pinned_places", "cuda_places", "is_compiled_with_cuda"),
         "program.program": ("in_dygraph_mode",),
@@ -111,7 +116,8 @@ __all__ = ["Block", "CPUPlace", "DataFeeder", "ErrorClipByValue", "Executor", "L
            "NumpyArrayInitializer", "Operator", "ParamAttr", "Parameter", "Program", "Scope", "SelectedRows", "Tensor",
            "Trainer", "TriremeError", "Variable", "backward", "batch", "callbacks", "clip", "core", "cpu_places",
            "create_lod_tensor", "create_random_int_lodtensor", "dataset", "default_main_program",
-           "default_startup_program", "executor", "fetch_var", "framework", "get_matmul_precision", "get_winograd", "global_scope", "graphviz",
+           "default_startup_program", "executor", "fetch_var", "framework", "get_matmul_precision", "get_winograd", "global_scope",
+           "graphviz",
            "in_dygraph_mode", "initializer", "io", "layer", "layers", "lod_tensor", "metrics", "name_scope", "nets",
            "operator", "optimizer", "param_attr", "profiler", "program_guard", "reader", "regularizer", "serving",
            "scope_guard", "set_gradient_clip", "set_matmul_precision", "set_winograd", "trainer", "unique_name"]

@@ -16,5 +16,6 @@ _get_var = get_var
 
 __all__ = ["Program", "Block", "Operator", "Variable", "Parameter", "program_guard", "default_main_program",
            "default_startup_program", "switch_main_program", "switch_startup_program", "name_scope", "CPUPlace",
-           "CUDAPlace", "CUDAPinnedPlace", "cuda_places", "cuda_pinned_places", "is_compiled_with_cuda", "OpProtoHolder", "get_all_op_protos",
+           "CUDAPlace", "CUDAPinnedPlace", "cuda_places", "cuda_pinned_places", "is_compiled_with_cuda", "OpProtoHolder",
+           "get_all_op_protos",
            "GRAD_SUFFIX", "OpRole", "cpu_places", "in_dygraph_mode", "grad_var_name", "get_var"]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .optimize.averages import ExponentialMovingAverage, ModelAverage
     from .optimize.dgc import DGCMomentumOptimizer
 else:
-    __getattr__, __dir__ = load_later(__name__, {"..optimize.averages": ("ExponentialMovingAverage", "ModelAverage"), "..optimize.dgc": ("DGCMomentumOptimizer",)})
+    __getattr__, __dir__ = load_later(__name__, {"..optimize.averages": ("ExponentialMovingAverage", "ModelAverage"),
+                                                 "..optimize.dgc": ("DGCMomentumOptimizer",)})
 
 __all__ = [*_plain, *_adaptive, "ExponentialMovingAverage", "ModelAverage"]

@@ -2,9 +2,10 @@
 
     python compare_scripts.py --seeds 2000 [--first 1] [--all-shapes] [--transport rings.so]
 
-With one trainer a job has the bits of one process, in every mode that does not round by itself. With two trainers it has the same numbers; where
-trainers draw random numbers, their models are the same. A job may
-also refuse what the script does, by one of the texts in REFUSALS. A seed that fails is printed with its script; --first SEED --seeds 1 repeats it.
+With one trainer a job has the bits of one process, in every mode that does not round by itself. With two trainers it has the same numbers;
+where trainers draw random numbers, their models are the same. A job may
+also refuse what the script does, by one of the texts in REFUSALS. A seed that fails is printed with its script; --first SEED --seeds 1
+repeats it.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ def _difference(wanted: Outcome, found: Outcome, tolerance: tuple[float, float] 
 
 
 def _shared(outcome: Outcome, is_lockstep: bool) -> Outcome:
-    """Return what a trainer's own random numbers, or data, do not reach: statistics of its batches are its own, and so is what they go into. Where
-    trainers do not wait for each other, they share only what they count together."""
+    """Return what a trainer's own random numbers, or data, do not reach: statistics of its batches are its own, and so is what they go
+    into. Where trainers do not wait for each other, they share only what they count together."""
     shared = re.compile("(?!loss|mean|variance|norm\\.|test|inferred)" if is_lockstep else "lines of tasks|sum")
     return replace(outcome, notes=[one for one in outcome.notes if shared.match(one[0])])
 
@@ -74,7 +75,8 @@ def _first_line(error: str) -> str:
 
 def _judge(script: Script, wanted: Outcome, outcomes: list[Outcome], trainers: int) -> str:
     if not all(one.is_over for one in outcomes):
-        return "does not end: " + ", ".join(f"{'trainer' if i < trainers else 'server'} {i % trainers}" for i, one in enumerate(outcomes) if not one.is_over)
+        return "does not end: " + ", ".join(f"{'trainer' if i < trainers else 'server'} {i % trainers}" for i,
+                                            one in enumerate(outcomes) if not one.is_over)
     errors = [one.error for one in outcomes[:trainers] if one.error and (is_refused(one.error) or not one.error.startswith("PeerError: "))]
     if wanted.error:
         same = any(_first_line(error) == _first_line(wanted.error) for error in errors)
@@ -145,7 +147,8 @@ def compare_all(seeds: list[int], transport: str, has_all: bool, workers: int) -
 def build_transport(folder: Path) -> str:
     """Compile the transport and the schedule of forked jobs (jobs/rings.c, jobs/turns.c)."""
     out, sources = folder / "rings.so", [Path(__file__).with_name("jobs") / name for name in ("rings.c", "turns.c")]
-    subprocess.run(["cc", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", f"-I{Path(__file__).resolve().parents[2]}", "-o", out, *sources], check=True, timeout=60)
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", f"-I{Path(__file__).resolve().parents[2]}", "-o",
+                    out, *sources], check=True, timeout=60)
     return str(out)
 
 

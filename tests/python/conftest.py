@@ -14,7 +14,8 @@ import trireme as fluid
 
 
 # Files that compute for seconds without a job.
-LONG = {"test_site", "test_sequence_examples", "test_types", "test_mixed_precision", "test_docs", "test_book_examples", "test_example_char_lm",
+LONG = {"test_site", "test_sequence_examples", "test_types", "test_mixed_precision", "test_docs", "test_book_examples",
+        "test_example_char_lm",
         "test_scripts_in_jobs"}
 
 

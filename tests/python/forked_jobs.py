@@ -1,8 +1,8 @@
 """Jobs whose ranks are forked from one process that has imported everything: such a job costs milliseconds, not a second.
 
-Only the transport differs from a job under mpirun (jobs/rings.c). A script is two texts: one builds programs, and is run once, in the process
-that forks the others; one runs them, in every process. It notes values by ``note(name, value)``. What each trainer has noted comes back, with the
-error that ended it, if one did.
+Only the transport differs from a job under mpirun (jobs/rings.c). A script is two texts: one builds programs, and is run once, in the
+process that forks the others; one runs them, in every process. It notes values by ``note(name, value)``. What each trainer has noted comes
+back, with the error that ended it, if one did.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ class Ranks:
             self._turns.turns_kill(self._memory, victim, ctypes.c_int64(int(after * MILLISECOND)))
 
     def wait(self, pids: list[int], fds: Iterable[int], seconds: float) -> tuple[dict[int, int], dict[int, bytes]]:
-        """Hand on the turns of ranks that have ended, and end those that are late. Return the exit codes of the others, and what came from the
-        descriptors, which are closed then."""
+        """Hand on the turns of ranks that have ended, and end those that are late. Return the exit codes of the others, and what came from
+        the descriptors, which are closed then."""
         parts: dict[int, bytes] = dict.fromkeys(fds, b"")
         ends = {os.pidfd_open(pid): i for i, pid in enumerate(pids)}
         waited, codes, deadline = {*parts, *ends}, {}, time.monotonic() + seconds
@@ -221,8 +221,8 @@ def warm_up(transport: str, scripts: Iterable[tuple[str, str]]) -> None:
 
 def run_job(transport: str, built: Built, folder: str, servers: int, trainers: int, mode: str = "sync", *, seed: int = 0,
             kills: Iterable[tuple[int, float]] = (), **extra: str) -> list[Outcome]:
-    """Run the script in a job, which is a function of ``seed`` (jobs/turns.h). ``kills`` are those of `Ranks`; servers come first. Return the outcomes
-    of its trainers, and then those of its servers."""
+    """Run the script in a job, which is a function of ``seed`` (jobs/turns.h). ``kills`` are those of `Ranks`; servers come first. Return
+    the outcomes of its trainers, and then those of its servers."""
     ranks = Ranks(transport, servers + trainers, seed, kills)
     extra = {"TRIREME_TRANSPORT": transport, "TRIREME_MODE": mode, **extra}
 

@@ -155,8 +155,8 @@ def said_in(job: Launched, what: str) -> list[Path]:
 
 
 class Launched:
-    """A job under ``trireme launch``. ``replacements``: standbys take the places of trainers, too. ``hold``: a file for the scripts' ``--hold``, which `end`
-    makes, so that the job is in the middle of its steps until then, however late the test kills a rank."""
+    """A job under ``trireme launch``. ``replacements``: standbys take the places of trainers, too. ``hold``: a file for the scripts'
+    ``--hold``, which `end` makes, so that the job is in the middle of its steps until then, however late the test kills a rank."""
 
     def __init__(self, servers: int, trainers: int, *args: object, version: str | None = None,
                  options: tuple[object, ...] = (), script: Path = SCRIPT, env: dict[str, str] | None = None,

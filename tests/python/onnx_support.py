@@ -55,7 +55,8 @@ def output_of(type: str, slot: str, outputs: dict[str, str], inputs: dict[str, A
 
 
 def exported(make: Callable[[], Any], folder: Path) -> tuple[list[Any], list[Any], Any, Callable[[dict[str, Any]], list[Any]]]:
-    """Export what ``make`` returns; give the variables to feed, the targets, a session of onnxruntime, and a function that runs the program here."""
+    """Export what ``make`` returns; give the variables to feed, the targets, a session of onnxruntime, and a function that runs the program
+    here."""
     fluid.default_startup_program().random_seed = 3
     made = make()
     targets = list(made) if isinstance(made, (list, tuple)) else [made]
@@ -85,7 +86,8 @@ def assert_same(make: Callable[[], Any], folder: Path, batches: Sequence[int]) -
 
 
 def assert_same_of_sequences(make: Callable[[], Any], folder: Path, lengths: Sequence[dict[str, list[list[int]]]]) -> None:
-    """The same of what has sequences, for these lengths of each variable, level by level; a variable that is not named has a row for each sequence of x."""
+    """The same of what has sequences, for these lengths of each variable, level by level; a variable that is not named has a row for each
+    sequence of x."""
     feeds, targets, session, run = exported(make, folder)
     random = np.random.RandomState(5)
     for each in lengths:

@@ -1,4 +1,5 @@
-"""A small case of every operator: those with which the operators' own tests run them, as tests/fuzz/corpus/run has them (tests/support/run_case.h)."""
+"""A small case of every operator: those with which the operators' own tests run them, as tests/fuzz/corpus/run has them
+(tests/support/run_case.h)."""
 
 from __future__ import annotations
 

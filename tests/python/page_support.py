@@ -59,7 +59,8 @@ def bin_folder(folder: Path) -> Path:
 
 
 def play(page: Path, folder: Path) -> list[str]:
-    """Write the files and run the commands of a page; return the commands. A command that fails, or prints other lines than shown, fails the test."""
+    """Write the files and run the commands of a page; return the commands. A command that fails, or prints other lines than shown, fails
+    the test."""
     path = f"{bin_folder(folder / '.bin')}:{os.environ['PATH']}"
     played = []
     for step in steps(page):
@@ -67,8 +68,8 @@ def play(page: Path, folder: Path) -> list[str]:
             (folder / step[0]).parent.mkdir(exist_ok=True, parents=True)
             (folder / step[0]).write_text(step[1])
             continue
-        done = subprocess.run(["bash", "-c", step.text], cwd=folder, env=environment(PATH=path, TREE=str(TREE)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, timeout=2 * LIMIT, check=False)
+        done = subprocess.run(["bash", "-c", step.text], cwd=folder, env=environment(PATH=path, TREE=str(TREE)), stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=2 * LIMIT, check=False)
         assert done.returncode == 0, f"$ {step.text}\n{done.stdout}"
         assert not (lost := missing(step, done.stdout)), f"$ {step.text}\n{done.stdout}\nnot found: {lost}"
         played.append(step.text)

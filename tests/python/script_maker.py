@@ -1,7 +1,8 @@
 """Random scripts, for comparing a job with one process: what users' scripts do, in random orders, with random nets and optimizers.
 
-A script is a text for forked_jobs.py. It notes what must be the same in a job. Trainers share each batch by slices of random sizes, empty ones
-too, where a slice has the meaning of its rows. Where it has not (batch_norm normalizes by its batch), all trainers read the whole batch.
+A script is a text for forked_jobs.py. It notes what must be the same in a job. Trainers share each batch by slices of random sizes, empty
+ones too, where a slice has the meaning of its rows. Where it has not (batch_norm normalizes by its batch), all trainers read the whole
+batch.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from dataclasses import dataclass, field
 from script_tools import DATA, HEAD, PY_FUNC, TOOLS
 
 ROWS, WIDTH, KEYS = 8, 4, 12
-OPTIMIZERS = ["SGD({rate})", "Momentum({rate}, 0.9)", "Momentum({rate}, 0.9, use_nesterov=True)", "Adam({rate})", "Adagrad({rate})", "Adamax({rate})",
-              "DecayedAdagrad({rate}, decay=0.5)", "RMSProp({rate})", "RMSProp({rate}, centered=True, momentum=0.5)", "Adadelta({rate})", "Ftrl({rate})",
+OPTIMIZERS = ["SGD({rate})", "Momentum({rate}, 0.9)", "Momentum({rate}, 0.9, use_nesterov=True)", "Adam({rate})", "Adagrad({rate})",
+              "Adamax({rate})",
+              "DecayedAdagrad({rate}, decay=0.5)", "RMSProp({rate})", "RMSProp({rate}, centered=True, momentum=0.5)", "Adadelta({rate})",
+              "Ftrl({rate})",
               "LarsMomentum({rate}, 0.9)"]
 OF_TABLES = OPTIMIZERS[:5]
-RATES = ["0.05", "0.05", "L.exponential_decay(0.05, 3, 0.8)", "L.exponential_decay(0.05, 3, 0.8, staircase=True)", "L.natural_exp_decay(0.05, 4, 0.5)",
+RATES = ["0.05", "0.05", "L.exponential_decay(0.05, 3, 0.8)", "L.exponential_decay(0.05, 3, 0.8, staircase=True)",
+         "L.natural_exp_decay(0.05, 4, 0.5)",
          "L.inverse_time_decay(0.05, 2, 0.5)", "L.polynomial_decay(0.05, 6, 0.001)", "L.piecewise_decay([2, 5], [0.05, 0.02, 0.01])",
          "L.noam_decay(16, 4)", "L.cosine_decay(0.05, 4, 5)"]
 CLIPS = ["fluid.clip.GradientClipByValue(0.02)", "fluid.clip.GradientClipByNorm(0.1)", "fluid.clip.GradientClipByGlobalNorm(0.2)"]
@@ -154,7 +158,8 @@ h = L.array_read(array, n)
 """)
         elif kind < 0.6:
             self.features.append("shared parameter")
-            self.say(f"h = L.fc(h, {size}, param_attr='s{number}', bias_attr=False)\nh = L.fc(h, {size}, act='tanh', param_attr='s{number}', bias_attr=False)")
+            self.say(f"h = L.fc(h, {size}, param_attr='s{number}', bias_attr=False)\nh = L.fc(h, {size}, act='tanh', "
+                     f"param_attr='s{number}', bias_attr=False)")
 
     def net(self) -> None:
         self.feeds, self.statistics, self.has_table = ["x", "y"], [], False
@@ -188,7 +193,8 @@ h = L.array_read(array, n)
         known = OF_TABLES if self.has_table else OPTIMIZERS
         if "max" in self.features:                     # the first step of Ftrl makes equal rows, and then rounding chooses the largest one
             known = [one for one in known if not one.startswith("Ftrl")]
-        made = self.choose(known + ["SGD({rate})"] * (4 * self.has_py_func)).format(rate=rate)      # its updates may run early, in the backward part
+        # its updates may run early, in the backward part
+        made = self.choose(known + ["SGD({rate})"] * (4 * self.has_py_func)).format(rate=rate)
         made = made[:-1] + decay + ")"
         self.say(f"opt = fluid.optimizer.{made}\nopt.minimize(loss)")
         self.average = ""
@@ -222,7 +228,9 @@ h = L.array_read(array, n)
         self.say(f"step({self.steps}, {cut}, {feeds}{how})")
 
     def action(self) -> None:
-        kind = self.choose(["steps", "steps", "steps", "test", "look", "save", "infer", "set", "set", "rollback", "startup", "average", "dataset", "meet", "states", "states", "rows", "apart", "apart", "mistake", "reader", "dataset", "dataset", "started", "started", "started", "replicas", *["bad batch"] * (6 * self.has_py_func)], False)
+        kind = self.choose(["steps", "steps", "steps", "test", "look", "save", "infer", "set", "set", "rollback", "startup", "average",
+                            "dataset", "meet", "states", "states", "rows", "apart", "apart", "mistake", "reader", "dataset", "dataset",
+                            "started", "started", "started", "replicas", *["bad batch"] * (6 * self.has_py_func)], False)
         if kind == "steps":
             for _ in range(self.random.randint(1, 3)):
                 self.step()
@@ -302,7 +310,8 @@ h = L.array_read(array, n)
         """Passes over files."""
         if not set(self.feeds) <= {"x", "y", "ids"}:
             return
-        kind = self.choose(["batches", "in memory", "shuffled", "two data sets", "two data sets at once", "tested", "tasks", "tasks"], False)
+        kind = self.choose(["batches", "in memory", "shuffled", "two data sets", "two data sets at once", "tested", "tasks",
+                            "tasks"], False)
         if kind == "tasks" and self.average:           # a trainer's means are of its own batches
             kind = "batches"
         if kind == "tasks":                            # trainers have batches of their own
@@ -320,7 +329,8 @@ h = L.array_read(array, n)
         self.features.append(f"a started reader of {kind}")
         first, self.steps = self.steps + 1, self.steps + self.random.randint(1, 3)
         self.has_set = False
-        self.say(f"start({first}, {self.steps}, {self.random.choice([1, 3, 4]) if self.is_sliced else ROWS}, {kind!r}, {self.often(0.2, 'a reader is reset')})")
+        self.say(f"start({first}, {self.steps}, {self.random.choice([1, 3, 4]) if self.is_sliced else ROWS}, {kind!r}, "
+                 f"{self.often(0.2, 'a reader is reset')})")
 
     def replicas(self) -> None:
         """A step of replicas of the program. Each has statistics, and a loss, of its slice."""
@@ -361,7 +371,8 @@ h = L.array_read(array, n)
         self.optimizer()
         self.say(DATA.format(seed=seed, rows=ROWS, width=WIDTH, keys=KEYS))
         build = self.text()
-        self.say(TOOLS.format(seed=seed, rows=ROWS, width=WIDTH, keys=KEYS, sliced=self.is_sliced, statistics=self.statistics, feeds=self.feeds, table=self.has_table))
+        self.say(TOOLS.format(seed=seed, rows=ROWS, width=WIDTH, keys=KEYS, sliced=self.is_sliced, statistics=self.statistics,
+                              feeds=self.feeds, table=self.has_table))
         self.steps = self.saves = self.passes = self.states = 0
         if self.has_py_func and self.skips:
             self.say("if D.is_distributed():\n    D.set_on_nan('skip')")
@@ -380,7 +391,8 @@ h = L.array_read(array, n)
         if self.often(0.3):
             self.look_at_states()
         if "batch_norm" in self.features and self.lone_mode.startswith(ROUNDING):
-            self.lone_mode = "async"                   # the gradient of a bias ahead of batch_norm is rounding alone, which Adam makes a whole step of
+            # the gradient of a bias ahead of batch_norm is rounding alone, which Adam makes a whole step of
+            self.lone_mode = "async"
         if self.has_tasks and self.often(0.4, "leased tasks of two trainers"):
             self.shared_mode = self.choose(["async", "ssp(1)"], False)
         return Script(seed, build, self.text(), self.lone_mode, self.shared_mode, self.is_own, self.is_sliced, self.features)

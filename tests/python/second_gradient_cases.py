@@ -1,4 +1,5 @@
-"""What operators are differentiated twice with, for test_second_gradients.py and test_zeros.py: a case or a refusal for each that has a gradient."""
+"""What operators are differentiated twice with, for test_second_gradients.py and test_zeros.py: a case or a refusal for each that has a
+gradient."""
 
 from typing import NamedTuple
 
@@ -31,13 +32,16 @@ def operator(type, outputs=("Out",), **attrs):
 
 
 def split_byref(X):
-    parts = [fluid.default_main_program().global_block().create_var(name=fluid.unique_name.generate("part"), dtype="float64") for _ in range(2)]
-    fluid.default_main_program().global_block().append_op(type="split_byref", inputs={"X": X}, outputs={"Out": parts}, attrs={"sections": [1, 2]})
+    parts = [fluid.default_main_program().global_block().create_var(name=fluid.unique_name.generate("part"), dtype="float64")
+             for _ in range(2)]
+    fluid.default_main_program().global_block().append_op(type="split_byref", inputs={"X": X}, outputs={"Out": parts},
+                                                          attrs={"sections": [1, 2]})
     return parts
 
 
 def lstm_unit(X, C_prev):
-    C, H = (fluid.default_main_program().global_block().create_var(name=fluid.unique_name.generate("state"), dtype="float64") for _ in range(2))
+    C, H = (fluid.default_main_program().global_block().create_var(name=fluid.unique_name.generate("state"), dtype="float64")
+            for _ in range(2))
     fluid.default_main_program().global_block().append_op(type="lstm_unit", inputs={"X": X, "C_prev": C_prev}, outputs={"C": C, "H": H},
                                                           attrs={"forget_bias": 0.5})
     return [C, H]
@@ -72,7 +76,8 @@ PYRAMID_TOP = np.array([[2.0, 0.5, -1.0, 2.0, 1.5]])
 
 UNARY = {name: numbers(2, 3) for name in (
     "abs", "atan", "brelu", "ceil", "cos", "elu", "erf", "exp", "floor", "gelu", "hard_shrink", "hard_sigmoid", "leaky_relu", "logsigmoid",
-    "reciprocal", "relu", "relu6", "round", "selu", "sigmoid", "sign", "sin", "soft_relu", "softplus", "softshrink", "softsign", "square", "stanh",
+    "reciprocal", "relu", "relu6", "round", "selu", "sigmoid", "sign", "sin", "soft_relu", "softplus", "softshrink", "softsign", "square",
+    "stanh",
     "swish", "tanh", "tanh_shrink", "thresholded_relu")}
 UNARY |= {name: positive(2, 3) for name in ("log", "sqrt", "rsqrt")}
 UNARY |= {name: numbers(2, 3, low=0.2, high=0.8) for name in ("acos", "asin")}
@@ -122,16 +127,22 @@ CASES |= {
     "expand": (operator("expand", expand_times=[2, 1]), {"X": numbers(2, 3)}),
     "gather": (lambda X: layers.gather(X, layers.assign(np.array([2, 0, 2], "int32"))), {"X": numbers(3, 2)}),
     "cast": (lambda X: layers.cast(layers.cast(X, "float64"), "float64"), {"X": numbers(2, 3)}),
-    "conv2d": (operator("conv2d", ("Output",), strides=[2, 1], paddings=[1, 0]), {"Input": numbers(2, 2, 4, 3), "Filter": numbers(3, 2, 3, 2)}),
-    "conv2d, groups": (operator("conv2d", ("Output",), groups=2, dilations=[2, 1]), {"Input": numbers(1, 4, 4, 3), "Filter": numbers(2, 2, 2, 2)}),
-    "depthwise_conv2d": (operator("depthwise_conv2d", ("Output",), groups=2), {"Input": numbers(2, 2, 3, 3), "Filter": numbers(2, 1, 2, 2)}),
+    "conv2d": (operator("conv2d", ("Output",), strides=[2, 1], paddings=[1, 0]),
+               {"Input": numbers(2, 2, 4, 3), "Filter": numbers(3, 2, 3, 2)}),
+    "conv2d, groups": (operator("conv2d", ("Output",), groups=2, dilations=[2, 1]),
+                       {"Input": numbers(1, 4, 4, 3), "Filter": numbers(2, 2, 2, 2)}),
+    "depthwise_conv2d": (operator("depthwise_conv2d", ("Output",), groups=2),
+                         {"Input": numbers(2, 2, 3, 3), "Filter": numbers(2, 1, 2, 2)}),
     "conv3d": (operator("conv3d", ("Output",)), {"Input": numbers(1, 2, 3, 2, 2), "Filter": numbers(2, 2, 2, 1, 2)}),
-    "conv2d_transpose": (operator("conv2d_transpose", ("Output",), strides=[2, 2]), {"Input": numbers(2, 2, 2, 2), "Filter": numbers(2, 3, 2, 2)}),
+    "conv2d_transpose": (operator("conv2d_transpose", ("Output",), strides=[2, 2]),
+                         {"Input": numbers(2, 2, 2, 2), "Filter": numbers(2, 3, 2, 2)}),
     "elementwise_max": (operator("elementwise_max"), {"X": numbers(2, 3), "Y": numbers(2, 3)}),
     "elementwise_min, broadcast": (operator("elementwise_min", axis=0), {"X": numbers(2, 3), "Y": numbers(2)}),
-    "layer_norm": (operator("layer_norm", ("Y", "Mean", "Variance"), begin_norm_axis=1), {"X": numbers(2, 3, 2), "Scale": numbers(6), "Bias": numbers(6)}),
+    "layer_norm": (operator("layer_norm", ("Y", "Mean", "Variance"), begin_norm_axis=1),
+                   {"X": numbers(2, 3, 2), "Scale": numbers(6), "Bias": numbers(6)}),
     "layer_norm, plain": (operator("layer_norm", ("Y", "Mean", "Variance"), begin_norm_axis=2), {"X": numbers(2, 2, 3)}),
-    "sigmoid_cross_entropy_with_logits": (operator("sigmoid_cross_entropy_with_logits"), {"X": numbers(2, 3), "Label": numbers(2, 3, low=0.1, high=0.9, sign=False)}),
+    "sigmoid_cross_entropy_with_logits": (operator("sigmoid_cross_entropy_with_logits"),
+                                          {"X": numbers(2, 3), "Label": numbers(2, 3, low=0.1, high=0.9, sign=False)}),
     "pool2d, averages": (operator("pool2d", pooling_type="avg", ksize=[2, 2], strides=[1, 2], paddings=[1, 0]), {"X": numbers(2, 2, 3, 4)}),
     "pool2d, global": (operator("pool2d", pooling_type="avg", ksize=[1, 1], global_pooling=True), {"X": numbers(2, 2, 3, 4)}),
     "l1_norm": (operator("l1_norm"), {"X": numbers(2, 3)}),
@@ -145,7 +156,8 @@ CASES |= {
     "bilinear_tensor_product": (operator("bilinear_tensor_product"),
                                 {"X": numbers(2, 3), "Y": numbers(2, 2), "Weight": numbers(2, 3, 2), "Bias": numbers(1, 2)}),
     "fsp": (operator("fsp"), {"X": numbers(2, 2, 2, 2), "Y": numbers(2, 3, 2, 2)}),
-    "fused_elemwise_activation": (operator("fused_elemwise_activation", ("Out", "IntermediateOut"), functor_list=["elementwise_mul", "tanh"]),
+    "fused_elemwise_activation": (operator("fused_elemwise_activation", ("Out", "IntermediateOut"),
+                                           functor_list=["elementwise_mul", "tanh"]),
                                   {"X": numbers(2, 3), "Y": numbers(2, 3)}),
 }
 
@@ -153,7 +165,8 @@ CASES |= {
 CASES |= {
     "add_position_encoding": (operator("add_position_encoding", alpha=0.5, beta=2.0), {"X": numbers(1, 2, 4)}),
     "affine_grid": (operator("affine_grid", ("Output",), output_shape=[1, 1, 2, 3]), {"Theta": numbers(1, 2, 3)}),
-    "affine_grid, fed": (operator("affine_grid", ("Output",)), {"Theta": numbers(1, 2, 3), "OutputShape": whole(1, 1, 2, 3, dtype="int32")}),
+    "affine_grid, fed": (operator("affine_grid", ("Output",)),
+                         {"Theta": numbers(1, 2, 3), "OutputShape": whole(1, 1, 2, 3, dtype="int32")}),
     "assign": (operator("assign"), {"X": numbers(2, 3)}),
     "bilinear_interp_v2": (operator("bilinear_interp_v2", scale=[1.5, 2.0], align_corners=False), {"X": numbers(1, 2, 3, 2)}),
     "nearest_interp_v2": (operator("nearest_interp_v2", out_h=3, out_w=2), {"X": numbers(1, 2, 2, 3)}),
@@ -165,7 +178,8 @@ CASES |= {
     "trilinear_interp_v2": (operator("trilinear_interp_v2", scale=[1.5, 1.0, 2.0], align_corners=False), {"X": numbers(1, 1, 2, 1, 2)}),
     "expand_as": (operator("expand_as"), {"X": numbers(2, 1), "target_tensor": Constant(numbers(4, 3))}),
     "expand_as_v2": (operator("expand_as_v2"), {"X": numbers(2, 1), "Y": Constant(numbers(2, 2, 3))}),
-    "where, of two": (operator("where"), {"Condition": Constant(np.array([[True, False], [False, True]])), "X": numbers(2, 2), "Y": numbers(2, 2)}),
+    "where, of two": (operator("where"), {"Condition": Constant(np.array([[True, False], [False, True]])), "X": numbers(2, 2),
+                                          "Y": numbers(2, 2)}),
     "bmm": (operator("bmm"), {"X": numbers(2, 2, 3), "Y": numbers(2, 3, 2)}),
     "expand_v2": (operator("expand_v2", shape=[2, -1, 3]), {"X": numbers(2, 1)}),
     "flip": (operator("flip", axis=[1]), {"X": numbers(2, 3)}),
@@ -196,7 +210,8 @@ CASES |= {
     "multiplex": (operator("multiplex"), {"Ids": whole([1], [0], [1], dtype="int32"), "X": [numbers(3, 2), numbers(3, 2)]}),
     "pad2d": (operator("pad2d", paddings=[1, 0, 2, 1], pad_value=3.0), {"X": numbers(1, 2, 2, 3)}),
     "pad2d, reflected": (operator("pad2d", paddings=[1, 0, 2, 1], mode="reflect"), {"X": numbers(1, 2, 2, 3)}),
-    "pad2d, fed": (operator("pad2d", pad_value=2.0, data_format="NHWC"), {"X": numbers(1, 2, 2, 3), "Paddings": whole(0, 1, 1, 0, dtype="int32")}),
+    "pad2d, fed": (operator("pad2d", pad_value=2.0, data_format="NHWC"),
+                   {"X": numbers(1, 2, 2, 3), "Paddings": whole(0, 1, 1, 0, dtype="int32")}),
     "pad_constant_like": (operator("pad_constant_like", pad_value=3.0), {"X": Constant(numbers(3, 3)), "Y": numbers(2, 3)}),
     "pixel_shuffle": (operator("pixel_shuffle", upscale_factor=2), {"X": numbers(1, 4, 1, 2)}),
     "print": (operator("print", first_n=0), {"In": numbers(2, 3)}),
@@ -226,7 +241,8 @@ CASES |= {
     "gru_unit": (operator("gru_unit", OUTPUTS_OF_GRU_UNIT), GRU_UNIT),
     "gru_unit, origin mode": (operator("gru_unit", OUTPUTS_OF_GRU_UNIT, origin_mode=True), GRU_UNIT),
     "gru_unit, other activations": (operator("gru_unit", OUTPUTS_OF_GRU_UNIT, activation=0, gate_activation=3), GRU_UNIT),
-    "gru_unit, no bias": (operator("gru_unit", OUTPUTS_OF_GRU_UNIT, activation=1), {name: GRU_UNIT[name] for name in ("Input", "HiddenPrev", "Weight")}),
+    "gru_unit, no bias": (operator("gru_unit", OUTPUTS_OF_GRU_UNIT, activation=1),
+                          {name: GRU_UNIT[name] for name in ("Input", "HiddenPrev", "Weight")}),
     "gru_unit, no rows": (operator("gru_unit", OUTPUTS_OF_GRU_UNIT), GRU_UNIT | {"Input": numbers(0, 6), "HiddenPrev": numbers(0, 2)}),
     "grid_sampler": (operator("grid_sampler", ("Output",)), {"X": numbers(2, 3, 3, 4), "Grid": GRID}),
     "grid_sampler, one row": (operator("grid_sampler", ("Output",)), {"X": numbers(1, 2, 1, 3), "Grid": GRID[:1]}),
@@ -243,21 +259,26 @@ CASES |= {
 # sequences
 SENTENCES = [2, 0, 3]
 CASES |= {
-    "reorder_lod_tensor_by_rank": (lambda X: layers.reorder_lod_tensor_by_rank(X, layers.lod_rank_table(X)), {"X": Sequences(numbers(5, 2), [2, 3])}),
+    "reorder_lod_tensor_by_rank": (lambda X: layers.reorder_lod_tensor_by_rank(X, layers.lod_rank_table(X)),
+                                   {"X": Sequences(numbers(5, 2), [2, 3])}),
     "sequence_concat": (operator("sequence_concat"), {"X": [Sequences(numbers(3, 2), [1, 2]), Sequences(numbers(2, 2), [1, 1])]}),
-    "sequence_conv": (operator("sequence_conv", contextLength=3, contextStart=-1), {"X": Sequences(numbers(5, 2), [2, 3]), "Filter": numbers(6, 2)}),
+    "sequence_conv": (operator("sequence_conv", contextLength=3, contextStart=-1),
+                      {"X": Sequences(numbers(5, 2), [2, 3]), "Filter": numbers(6, 2)}),
     "sequence_expand": (operator("sequence_expand", ref_level=0), {"X": numbers(2, 2), "Y": Sequences(numbers(3, 1), [1, 2], True)}),
     "sequence_expand_as": (operator("sequence_expand_as"), {"X": numbers(2, 2), "Y": Sequences(numbers(3, 1), [1, 2], True)}),
     "sequence_pad": (operator("sequence_pad", ("Out", "Length"), padded_length=4),
                      {"X": Sequences(numbers(5, 2), SENTENCES), "PadValue": Constant(np.full(1, 7.0))}),
-    "sequence_pool": (operator("sequence_pool", ("Out", "MaxIndex"), pooltype="SQRT", pad_value=5.0), {"X": Sequences(numbers(5, 2), SENTENCES)}),
+    "sequence_pool": (operator("sequence_pool", ("Out", "MaxIndex"), pooltype="SQRT", pad_value=5.0),
+                      {"X": Sequences(numbers(5, 2), SENTENCES)}),
     "sequence_pool, last": (operator("sequence_pool", ("Out", "MaxIndex"), pooltype="LAST"), {"X": Sequences(numbers(5, 2), SENTENCES)}),
-    "sequence_pool, maxima": (operator("sequence_pool", ("Out", "MaxIndex"), pooltype="MAX", pad_value=5.0), {"X": Sequences(apart(5, 2), SENTENCES)}),
+    "sequence_pool, maxima": (operator("sequence_pool", ("Out", "MaxIndex"), pooltype="MAX", pad_value=5.0),
+                              {"X": Sequences(apart(5, 2), SENTENCES)}),
     "sequence_reshape": (operator("sequence_reshape", new_dim=4), {"X": Sequences(numbers(4, 2), [2, 2])}),
     "sequence_reverse": (operator("sequence_reverse", ("Y",)), {"X": Sequences(numbers(5, 2), SENTENCES)}),
     "sequence_scatter": (operator("sequence_scatter"), {"X": numbers(2, 4), "Ids": Sequences(np.array([[1], [0], [1]]), [1, 2], True),
                                                         "Updates": Sequences(numbers(3, 1), [1, 2])}),
-    "sequence_slice": (operator("sequence_slice"), {"X": Sequences(numbers(5, 2), [2, 3]), "Offset": whole([1], [0]), "Length": whole([1], [2])}),
+    "sequence_slice": (operator("sequence_slice"), {"X": Sequences(numbers(5, 2), [2, 3]), "Offset": whole([1], [0]),
+                                                    "Length": whole([1], [2])}),
     "sequence_softmax": (operator("sequence_softmax"), {"X": Sequences(numbers(5, 1), SENTENCES)}),
     "sequence_unpad": (operator("sequence_unpad"), {"X": numbers(2, 3, 2), "Length": whole([2], [3])}),
     "fused_embedding_seq_pool": (operator("fused_embedding_seq_pool", combiner="sum"),
@@ -289,14 +310,17 @@ CASES |= {
     "batch_norm, rows": (operator("batch_norm", NORMED), {"X": numbers(4, 2), **CHANNELS}),
     "batch_norm, NHWC": (operator("batch_norm", NORMED, data_layout="NHWC"), {"X": numbers(2, 2, 1, 2), **CHANNELS}),
     "batch_norm, given": (operator("batch_norm", NORMED, use_global_stats=True), {"X": numbers(2, 2, 2), **CHANNELS}),
-    "group_norm": (operator("group_norm", ("Y", "Mean", "Variance"), groups=2), {"X": numbers(2, 4, 1, 2), "Scale": numbers(4), "Bias": numbers(4)}),
+    "group_norm": (operator("group_norm", ("Y", "Mean", "Variance"), groups=2),
+                   {"X": numbers(2, 4, 1, 2), "Scale": numbers(4), "Bias": numbers(4)}),
     "group_norm, plain": (operator("group_norm", ("Y", "Mean", "Variance"), groups=1), {"X": numbers(2, 2, 3)}),
     "data_norm": (operator("data_norm", ("Y", "Means", "Scales")), {"X": numbers(2, 3), "BatchSize": Constant(positive(3)),
-                                                                    "BatchSum": Constant(numbers(3)), "BatchSquareSum": Constant(positive(3))}),
+                                                                    "BatchSum": Constant(numbers(3)),
+                                                                    "BatchSquareSum": Constant(positive(3))}),
     "lrn": (operator("lrn", ("Out", "MidOut"), n=3, alpha=0.1), {"X": numbers(1, 4, 1, 2)}),
     "lrn, even": (operator("lrn", ("Out", "MidOut"), n=2, k=1.0, alpha=0.1, beta=0.5), {"X": numbers(1, 4, 1, 2)}),
     "norm": (operator("norm", ("Out", "Norm"), axis=1), {"X": numbers(2, 3, 2)}),
-    "spectral_norm": (operator("spectral_norm", power_iters=0), {"Weight": numbers(2, 3), "U": Constant(numbers(2)), "V": Constant(numbers(3))}),
+    "spectral_norm": (operator("spectral_norm", power_iters=0), {"Weight": numbers(2, 3), "U": Constant(numbers(2)),
+                                                                 "V": Constant(numbers(3))}),
     "prelu": (operator("prelu", mode="all"), {"X": numbers(2, 2, 2), "Alpha": numbers(1)}),
     "prelu, channels": (operator("prelu", mode="channel"), {"X": numbers(2, 2, 2), "Alpha": numbers(1, 2, 1)}),
     "prelu, elements": (operator("prelu", mode="element"), {"X": numbers(2, 2, 2), "Alpha": numbers(1, 2, 2)}),
@@ -315,18 +339,23 @@ CASES |= {
     "cross_entropy": (operator("cross_entropy", ("Y",), ignore_index=2), {"X": positive(3, 3), "Label": CLASSES}),
     "cross_entropy, soft": (operator("cross_entropy", ("Y",), soft_label=True), {"X": positive(3, 3), "Label": Constant(positive(3, 3))}),
     "cross_entropy2": (operator("cross_entropy2", ("Y", "XShape", "MatchX"), ignore_index=2), {"X": positive(3, 3), "Label": CLASSES}),
-    "softmax_with_cross_entropy": (operator("softmax_with_cross_entropy", ("Loss", "Softmax"), ignore_index=2), {"Logits": numbers(3, 3), "Label": CLASSES}),
+    "softmax_with_cross_entropy": (operator("softmax_with_cross_entropy", ("Loss", "Softmax"), ignore_index=2),
+                                   {"Logits": numbers(3, 3), "Label": CLASSES}),
     "softmax_with_cross_entropy, both": (
-        lambda Logits, Label: layers.concat(layers.softmax_with_cross_entropy(Logits, Label, return_softmax=True), 1), {"Logits": numbers(3, 3), "Label": CLASSES}),
+        lambda Logits, Label: layers.concat(layers.softmax_with_cross_entropy(Logits, Label, return_softmax=True), 1),
+        {"Logits": numbers(3, 3), "Label": CLASSES}),
     "softmax_with_cross_entropy, soft": (operator("softmax_with_cross_entropy", ("Loss", "Softmax"), soft_label=True),
                                          {"Logits": numbers(3, 3), "Label": Constant(positive(3, 3))}),
-    "cvm": (lambda X, CVM: layers.slice(operator("cvm", ("Y",))(X=X, CVM=CVM), axes=[1], starts=[2], ends=[4]), {"X": positive(2, 4), "CVM": Constant(positive(2, 2))}),
-    "cvm, without": (lambda X, CVM: layers.square(operator("cvm", ("Y",), use_cvm=False)(X=X, CVM=CVM)), {"X": positive(2, 4), "CVM": Constant(np.zeros((2, 2)))}),
+    "cvm": (lambda X, CVM: layers.slice(operator("cvm", ("Y",))(X=X, CVM=CVM), axes=[1], starts=[2], ends=[4]),
+            {"X": positive(2, 4), "CVM": Constant(positive(2, 2))}),
+    "cvm, without": (lambda X, CVM: layers.square(operator("cvm", ("Y",), use_cvm=False)(X=X, CVM=CVM)),
+                     {"X": positive(2, 4), "CVM": Constant(np.zeros((2, 2)))}),
     "hinge_loss": (operator("hinge_loss", ("Loss",)), {"Logits": numbers(3, 1), "Labels": Constant(np.array([[1.0], [0.0], [1.0]]))}),
     "huber_loss": (operator("huber_loss", ("Out", "Residual"), delta=1.0), {"X": apart(4, 1), "Y": numbers(4, 1)}),
     "huber_loss, one side": (operator("huber_loss", ("Out", "Residual"), delta=1.0), {"X": numbers(4, 1), "Y": Constant(numbers(4, 1))}),
     "kldiv_loss": (operator("kldiv_loss", ("Loss",)), {"X": numbers(2, 3), "Target": Constant(numbers(2, 3))}),
-    "kldiv_loss, batchmean": (operator("kldiv_loss", ("Loss",), reduction="batchmean"), {"X": numbers(2, 3), "Target": Constant(positive(2, 3))}),
+    "kldiv_loss, batchmean": (operator("kldiv_loss", ("Loss",), reduction="batchmean"),
+                              {"X": numbers(2, 3), "Target": Constant(positive(2, 3))}),
     "kldiv_loss, sum": (operator("kldiv_loss", ("Loss",), reduction="sum"), {"X": numbers(2, 3), "Target": Constant(positive(2, 3))}),
     "kldiv_loss, none": (operator("kldiv_loss", ("Loss",), reduction="none"), {"X": numbers(2, 3), "Target": Constant(positive(2, 3))}),
     "log_loss": (operator("log_loss", ("Loss",), epsilon=0.01), {"Predicted": numbers(3, 1, low=0.2, high=0.8, sign=False),
@@ -336,13 +365,14 @@ CASES |= {
     "modified_huber_loss": (operator("modified_huber_loss", ("Out", "IntermediateVal")),
                             {"X": numbers(4, 1), "Y": Constant(np.array([[1.0], [0.0], [1.0], [0.0]]))}),
     "rank_loss": (operator("rank_loss"), {"Label": Constant(positive(3, 1)), "Left": numbers(3, 1), "Right": numbers(3, 1)}),
-    "sample_logits": (operator("sample_logits", ("SampledLogits", "Samples", "Probabilities", "LogitsDim", "LabelsDim", "SampledLabels"), num_samples=2,
-                               use_customized_samples=True),
+    "sample_logits": (operator("sample_logits", ("SampledLogits", "Samples", "Probabilities", "LogitsDim", "LabelsDim", "SampledLabels"),
+                               num_samples=2, use_customized_samples=True),
                       {"Logits": numbers(2, 4), "Labels": whole([1], [0]), "CustomizedSamples": whole([1, 2, 3], [0, 2, 2]),
                        "CustomizedProbabilities": Constant(positive(2, 3))}),
     "smooth_l1_loss": (operator("smooth_l1_loss", ("Out", "Diff")), {"X": numbers(2, 3), "Y": numbers(2, 3)}),
     "smooth_l1_loss, weights": (operator("smooth_l1_loss", ("Out", "Diff"), sigma=0.7),
-                                {"X": numbers(2, 3), "Y": numbers(2, 3), "InsideWeight": Constant(positive(2, 3)), "OutsideWeight": Constant(positive(2, 3))}),
+                                {"X": numbers(2, 3), "Y": numbers(2, 3), "InsideWeight": Constant(positive(2, 3)),
+                                 "OutsideWeight": Constant(positive(2, 3))}),
     "teacher_student_sigmoid_loss": (operator("teacher_student_sigmoid_loss", ("Y",), soft_max_up_bound=1.6),
                                      {"X": numbers(5, 1), "Label": Constant(np.array([[-2.0], [-1.0], [0.0], [0.4], [1.4]]))}),
 }
@@ -449,11 +479,14 @@ REFUSED = {
     "py_func": call,
     "read_from_array": element,
     "recurrent": recurrent,
-    "shrink_rnn_memory": lambda x: layers.shrink_memory(layers.square(x), layers.fill_constant([1], "int64", 0), layers.lod_rank_table(sentences(x))),
+    "shrink_rnn_memory": lambda x: layers.shrink_memory(layers.square(x), layers.fill_constant([1], "int64", 0),
+                                                        layers.lod_rank_table(sentences(x))),
     "split_lod_tensor": lambda x: halves(x)[0][0],
-    "sync_batch_norm": lambda x: operator("sync_batch_norm", NORMED)(X=x, Scale=parameter(4), Bias=parameter(4), Mean=parameter(4), Variance=parameter(4)),
+    "sync_batch_norm": lambda x: operator("sync_batch_norm", NORMED)(X=x, Scale=parameter(4), Bias=parameter(4), Mean=parameter(4),
+                                                                     Variance=parameter(4)),
     "tensor_array_to_tensor": joined,
-    "warpctc": lambda x: operator("warpctc", ("Loss", "WarpCTCGrad"))(Logits=sentences(x), Label=sentences(layers.cast(labels(1, 1, 2, 3), "int32"))),
+    "warpctc": lambda x: operator("warpctc", ("Loss", "WarpCTCGrad"))(Logits=sentences(x),
+                                                                      Label=sentences(layers.cast(labels(1, 1, 2, 3), "int32"))),
     "while": loop,
     "write_to_array": element,
 }
@@ -479,7 +512,8 @@ def declare(name, value):
     """A variable for what a case feeds, and the value as it is fed."""
     values = value.values if isinstance(value, (Constant, Sequences)) else value
     levels = 0 if not isinstance(value, Sequences) else 1
-    var = layers.data(name, [-1, *values.shape[1:]] if levels else list(values.shape), append_batch_size=False, dtype=str(values.dtype), lod_level=levels)
+    var = layers.data(name, [-1, *values.shape[1:]] if levels else list(values.shape), append_batch_size=False, dtype=str(values.dtype),
+                      lod_level=levels)
     var.stop_gradient = isinstance(value, Constant) or getattr(value, "is_constant", False)
     return var, values
 

@@ -1,11 +1,11 @@
 """Wide and deep on census data, and DeepFM, reach the same AUC in every mode of consistency as in one process.
 
 Short runs are part of the ordinary tests: 2 servers, 4 trainers, training that ends early, so modes may be SHORT apart. The long ones
-(`make soak`) train until the curves are flat, and there no mode may be LONG away from one process, above or below. Mode sync is the training
-of one process but for rounding: there losses and AUC are the SAME.
+(`make soak`) train until the curves are flat, and there no mode may be LONG away from one process, above or below. Mode sync is the
+training of one process but for rounding: there losses and AUC are the SAME.
 
-Where a curve still rises, who is 200 steps after another is worse by LONG, and where steps are long, one iterate is better than the next by as
-much. So what the long runs are compared by is checked, too: that the curve of one process is flat, and that the samples are enough.
+Where a curve still rises, who is 200 steps after another is worse by LONG, and where steps are long, one iterate is better than the next by
+as much. So what the long runs are compared by is checked, too: that the curve of one process is flat, and that the samples are enough.
 """
 
 import importlib.util
@@ -178,7 +178,8 @@ def standard_error(auc, clicked, others):
 
 @pytest.fixture(scope="module")
 def flat_alone():
-    """The AUC of one process. Two of samples of their own would be LONG apart in one of 20 cases at most; all are of the same samples, and nearer."""
+    """The AUC of one process. Two of samples of their own would be LONG apart in one of 20 cases at most; all are of the same samples, and
+    nearer."""
     text = alone(DEEPFM, *FLAT, seconds=600)
     *_, before, last = (line["auc"] for line in lines(text))
     clicked = HELD_OUT * float(re.search(r"([0-9.]+)% of the samples are clicked", text)[1]) / 100

@@ -78,7 +78,8 @@ def test_a_resumed_job_has_the_bits_of_one_that_was_not_stopped(tmp_path):
     options = ("--checkpoint", tmp_path / "c", "--checkpoint-steps", 8)
     whole = run(tmp_path, 2, 2, "average(4)", "--momentum", 0, "--steps", 40, name="whole")
     run(tmp_path, 2, 2, "average(4)", "--momentum", 0, "--steps", 24, options=options)
-    for one, other in zip(whole, run(tmp_path, 1, 2, "average(4)", "--momentum", 0, "--steps", 40, options=(*options, "--resume")), strict=True):
+    for one, other in zip(whole, run(tmp_path, 1, 2, "average(4)", "--momentum", 0, "--steps", 40, options=(*options, "--resume")),
+                          strict=True):
         for name in one:
             np.testing.assert_array_equal(one[name], other[name], err_msg=name)
 

@@ -84,13 +84,15 @@ def test_mistakes(exe):
             average.apply(exe).__enter__()
 
 
-@pytest.mark.parametrize("average", [lambda: fluid.optimizer.ExponentialMovingAverage(0.5).update(), lambda: fluid.optimizer.ModelAverage(0.5, 2, 4)])
+@pytest.mark.parametrize("average", [lambda: fluid.optimizer.ExponentialMovingAverage(0.5).update(),
+                                     lambda: fluid.optimizer.ModelAverage(0.5, 2, 4)])
 @pytest.mark.parametrize("size", [100, 1 << 40])
 def test_a_distributed_table_is_refused_by_name_before_anything_is_appended(size, average):
     words = fluid.layers.embedding(fluid.layers.data("ids", [1], dtype="int64"), [size, 3], is_distributed=True, param_attr="words")
     fluid.optimizer.SGD(0.5).minimize(fluid.layers.mean(fluid.layers.fc(words, 1)))
     before = str(fluid.default_main_program()), str(fluid.default_startup_program())
-    with pytest.raises(UnsupportedError, match=r"Average: means are kept of all .* distributed table 'words' (.|\n)*is_sparse=True(.|\n)*test_averages.py"):
+    with pytest.raises(UnsupportedError, match=r"Average: means are kept of all .* distributed table 'words' "
+                                               r"(.|\n)*is_sparse=True(.|\n)*test_averages.py"):
         average()
     assert before == (str(fluid.default_main_program()), str(fluid.default_startup_program()))
 

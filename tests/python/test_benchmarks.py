@@ -1,4 +1,5 @@
-"""The programs of benchmarks/ start, and their rows and operators run: what they use of Trireme is still there. What they measure is not looked at."""
+"""The programs of benchmarks/ start, and their rows and operators run: what they use of Trireme is still there. What they measure is not
+looked at."""
 
 import subprocess
 import sys

@@ -11,9 +11,11 @@ from test_sequence_examples import EXAMPLES, alone, in_job, points
 import trireme as fluid
 
 SHORT = {
-    "images": ("--pictures", 480, "--tests", 50, "--epochs", 3, "--batch", 32, "--curve", 15, "--channels", 4, "--rate", 0.01, "--at-least", 0),
+    "images": ("--pictures", 480, "--tests", 50, "--epochs", 3, "--batch", 32, "--curve", 15, "--channels", 4, "--rate", 0.01,
+               "--at-least", 0),
     "semantic_roles": ("--sentences", 384, "--tests", 100, "--epochs", 3, "--curve", 6, "--width", 16, "--depth", 2, "--at-least", 0),
-    "transformer": ("--epochs", 1, "--steps", 40, "--batch", 16, "--width", 32, "--depth", 1, "--warmup", 20, "--curve", 10, "--tests", 20, "--at-least", 0),
+    "transformer": ("--epochs", 1, "--steps", 40, "--batch", 16, "--width", 32, "--depth", 1, "--warmup", 20, "--curve", 10, "--tests", 20,
+                    "--at-least", 0),
     "recommender": ("--ratings", 3000, "--epochs", 2, "--curve", 3, "--at-most", 9),
 }
 
@@ -36,7 +38,8 @@ def test_pictures_are_learnt():
 
 
 def test_vgg_runs():
-    output = alone("images", "--network", "vgg", "--pictures", 64, "--tests", 20, "--epochs", 1, "--curve", 1, "--channels", 4, "--at-least", 0)
+    output = alone("images", "--network", "vgg", "--pictures", 64, "--tests", 20, "--epochs", 1, "--curve", 1, "--channels", 4,
+                   "--at-least", 0)
     assert "of 20 other pictures" in output
 
 
@@ -60,7 +63,8 @@ def test_ratings_are_learnt(films):
 
 def test_films_are_read(films):
     number, genres, words = films[1]
-    assert (number, [fluid.dataset.movielens_small.GENRES[genre] for genre in genres]) == (0, ["Adventure", "Animation", "Children", "Comedy", "Fantasy"])
+    assert (number, [fluid.dataset.movielens_small.GENRES[genre] for genre in genres]) == (0, ["Adventure", "Animation", "Children",
+                                                                                               "Comedy", "Fantasy"])
     assert len(films) == fluid.dataset.movielens_small.FILMS and 0 < max(max(words) for _, _, words in films.values()) < 2000
     train, test = list(fluid.dataset.movielens_small.train()()), list(fluid.dataset.movielens_small.test()())
     assert len(train) + len(test) == 100004 and 9500 < len(test) < 10500
@@ -84,9 +88,11 @@ def test_the_others_learn_in_a_job(name):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("args", [("images", "--network", "vgg"), ("images",), ("semantic_roles",), ("transformer",), ("recommender",)], ids=" ".join)
+@pytest.mark.parametrize("args", [("images", "--network", "vgg"), ("images",), ("semantic_roles",), ("transformer",), ("recommender",)],
+                         ids=" ".join)
 def test_an_example_learns_all_that_its_data_hold(args, films):
-    done = subprocess.run([sys.executable, EXAMPLES / args[0] / "train.py", *args[1:]], check=False, env=environment(), capture_output=True, text=True, timeout=3000)
+    done = subprocess.run([sys.executable, EXAMPLES / args[0] / "train.py", *args[1:]], check=False, env=environment(), capture_output=True,
+                          text=True, timeout=3000)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -79,6 +79,7 @@ def test_threads_in_c_serve_what_python_saved(exe, tmp_path):
     y = fluid.layers.fc(x, 1, param_attr=fluid.initializer.Constant(2.0), bias_attr=False)
     exe.run(fluid.default_startup_program())
     fluid.io.save_inference_model(str(tmp_path), ["x"], [y], exe)
-    done = subprocess.run([PROGRAM.with_name("example-serve"), str(tmp_path), "50"], check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([PROGRAM.with_name("example-serve"), str(tmp_path), "50"], check=False, capture_output=True, text=True,
+                          timeout=60)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["6"] * 4

@@ -111,8 +111,8 @@ def test_early_stopping_stops_where_it_should(values, how, epochs, best):
     assert stops.stopped_epoch == (epochs - 1 if epochs < 6 else stops.stopped_epoch)
 
 
-@pytest.mark.parametrize(("name", "rises"), [("val_acc", True), ("val_auc", True), ("accuracy", True), ("val_top5_precision", True), ("F1", True),
-                                             ("val_loss", False), ("back_error", False), ("val_rmse", False)])
+@pytest.mark.parametrize(("name", "rises"), [("val_acc", True), ("val_auc", True), ("accuracy", True), ("val_top5_precision", True),
+                                             ("F1", True), ("val_loss", False), ("back_error", False), ("val_rmse", False)])
 def test_the_name_says_what_is_better(name, rises):
     stops = fluid.callbacks.EarlyStopping(name, patience=1)
     assert len(train(Script(1, 2, 3, 4, 5, 6, name=name), stops).epoch) == (6 if rises else 2)
@@ -232,13 +232,15 @@ def test_progress_is_a_callback(capsys):
     (lambda: train(fluid.callbacks.EarlyStopping("val_los"), validation=lambda: BATCHES), NotFoundError,
      "EarlyStopping: an epoch of this training has no 'val_los'; did you mean 'val_loss'[?] It has loss, twice, val_loss, val_twice"),
     (lambda: train(fluid.callbacks.EarlyStopping()), NotFoundError, "It has loss, twice; `validation=` gives val_loss and its kind"),
-    (lambda: train(fluid.callbacks.LearningRateLogger), TypeError, r"holds the class LearningRateLogger; make one of it: LearningRateLogger\(...\)"),
+    (lambda: train(fluid.callbacks.LearningRateLogger), TypeError,
+     r"holds the class LearningRateLogger; make one of it: LearningRateLogger\(...\)"),
     (lambda: train(3), TypeError, "Trainer.train: callbacks holds callbacks and functions of an event, got 3"),
     (lambda: falling().train(lambda: BATCHES, callbacks=print), TypeError, "callbacks must be a list of callbacks"),
     (lambda: falling().train(lambda: BATCHES, event_handler=3), TypeError, "event_handler must be a function of an event, got 3"),
     (lambda: train(epochs=-1), ValueError, "Trainer.train: epochs=-1"),
     (lambda: train(validation=list), ValueError, "the reader gave no batch"),
-    (lambda: fluid.callbacks.EarlyStopping(mode="maxi"), InvalidArgumentError, "mode='maxi'; 'auto', 'min' and 'max' are possible; did you mean 'max'"),
+    (lambda: fluid.callbacks.EarlyStopping(mode="maxi"), InvalidArgumentError,
+     "mode='maxi'; 'auto', 'min' and 'max' are possible; did you mean 'max'"),
     (lambda: fluid.callbacks.EarlyStopping(patience=-1), InvalidArgumentError, "EarlyStopping: patience=-1"),
     (lambda: fluid.callbacks.EarlyStopping(min_delta=-0.5), ValueError, "EarlyStopping: min_delta must be"),
     (lambda: fluid.callbacks.EarlyStopping(3), InvalidArgumentError, "monitor must be the name of a number"),
@@ -259,6 +261,7 @@ def test_no_optional_library_is_loaded():
     import subprocess
     import sys
 
-    code = "import trireme; trireme.callbacks.EarlyStopping, trireme.Trainer; import sys; print({'tensorboardX', 'rich'} & set(sys.modules))"
+    code = ("import trireme; trireme.callbacks.EarlyStopping, trireme.Trainer; import sys; print({'tensorboardX', 'rich'} & "
+            "set(sys.modules))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "set()\n"

@@ -16,8 +16,8 @@ SCRIPT = Path(__file__).parent / "jobs" / "folders.py"
 
 def run(*args, code=0, script=SCRIPT, **extra):
     """Run the script in one process; return what it prints."""
-    done = subprocess.run([sys.executable, script, *map(str, args)], env=environment(**extra), capture_output=True, text=True, timeout=LIMIT,
-                          check=False)
+    done = subprocess.run([sys.executable, script, *map(str, args)], env=environment(**extra), capture_output=True, text=True,
+                          timeout=LIMIT, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -84,7 +84,8 @@ def test_a_script_that_loads_an_older_checkpoint_goes_on_with_that_run(tmp_path)
 
 
 def test_a_second_process_that_saves_at_the_same_time_is_refused(tmp_path):
-    first = subprocess.Popen([sys.executable, SCRIPT, "save", tmp_path, "--steps", "1", "--stay", tmp_path / "begun"], env=environment(), text=True)
+    first = subprocess.Popen([sys.executable, SCRIPT, "save", tmp_path, "--steps", "1", "--stay", tmp_path / "begun"], env=environment(),
+                             text=True)
     try:
         wait_for(first, (tmp_path / "begun").exists, "a checkpoint")
         assert "another job that runs keeps its own there" in run("save", tmp_path, "--steps", 3, code=1)
@@ -108,7 +109,8 @@ def test_checkpoints_of_two_runs_in_one_folder_are_told_apart(tmp_path):
     run("save", tmp_path / "b", "--steps", 9, "--other")
     shutil.copytree(tmp_path / "b" / "step-000000009", tmp_path / "a" / "step-000000009")
     text = run("load", tmp_path / "a", code=1)
-    assert f"the folder '{tmp_path / 'a'}' holds checkpoints of more than one run: step 9, written" in text and "Move those of one run" in text
+    assert (f"the folder '{tmp_path / 'a'}' holds checkpoints of more than one run: step 9, "
+            "written") in text and "Move those of one run" in text
     assert "loaded 3" in run("load", tmp_path / "a" / "step-000000003")
     text = run("save", tmp_path / "a", "--from", 3, "--steps", 2)
     assert "held 1 checkpoint of another run (step 9" in text and steps(tmp_path / "a") == [3, 4, 5], text
@@ -190,11 +192,13 @@ def test_a_job_in_a_used_folder_is_refused_resumed_or_begun_anew(tmp_path):
 @needs_mpi
 @pytest.mark.mpi
 def test_a_job_that_is_started_again_finds_its_own_checkpoints(tmp_path):
-    """The launch begins anew in a used folder, and loses the servers' memory with a death: it must not take its own checkpoints for another's."""
+    """The launch begins anew in a used folder, and loses the servers' memory with a death: it must not take its own checkpoints for
+    another's."""
     folder = tmp_path / "c"
     keep = ("--checkpoint", folder, "--checkpoint-steps", 2)
     launch(1, 1, "job", "--steps", 9, script=SCRIPT, options=keep)
-    text = launch(1, 1, "job", "--steps", 8, "--kill", 5, "--also", tmp_path / "also", script=SCRIPT, options=(*keep, "--anew", "--standbys", 0))
+    text = launch(1, 1, "job", "--steps", 8, "--kill", 5, "--also", tmp_path / "also", script=SCRIPT,
+                  options=(*keep, "--anew", "--standbys", 0))
     assert "starting the job again" in text and text.count("of another run") == 1, text
     assert steps(folder)[-1] == 8 and steps(tmp_path / "also")[-1] == 8
 
@@ -253,5 +257,6 @@ with fluid.scope_guard(fluid.core.Scope()):
 
 
 def test_a_failed_write_names_the_path_and_keeps_the_old_files(tmp_path):
-    done = subprocess.run([sys.executable, "-c", FULL], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=LIMIT, check=False)
+    done = subprocess.run([sys.executable, "-c", FULL], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=LIMIT,
+                          check=False)
     assert done.returncode == 0, done.stderr

@@ -67,7 +67,8 @@ def test_the_end_of_a_command_is_known_whatever_a_process_does_about_its_childre
     assert done.returncode == 0 and done.stderr == ""
 
 
-@pytest.mark.parametrize("command", ["echo $$ > pid; exec sleep 600", "sh -c 'echo $$ > pid; exec sleep 600' | cat", "sleep 600 & echo $! > pid; wait"])
+@pytest.mark.parametrize("command", ["echo $$ > pid; exec sleep 600", "sh -c 'echo $$ > pid; exec sleep 600' | cat",
+                                     "sleep 600 & echo $! > pid; wait"])
 def test_a_command_ends_with_the_process_that_reads_it(tmp_path: Path, command: str) -> None:
     (tmp_path / "s.csv").write_text("1\n")
     script = f"""

@@ -27,7 +27,8 @@ def said(out: Path, trainers: int) -> list[list[object]]:
 
 
 def expect_rounds(found: list[list[object]], trainers: int, rounds: int, broken: int = -1) -> None:
-    """All have got the same, and it is what the trainers gave. A trainer died in the turn `broken`: the step before it was not made again."""
+    """All have got the same, and it is what the trainers gave. A trainer died in the turn `broken`: the step before it was not made
+    again."""
     assert all(repr(one) == repr(found[0]) for one in found[1:])
     assert len(found[0]) == 1 + rounds
     assert found[0][0] == list(range(trainers))
@@ -40,7 +41,8 @@ def expect_rounds(found: list[list[object]], trainers: int, rounds: int, broken:
         assert root == [7 + turn] * 3
 
 
-@pytest.mark.parametrize("value", [None, True, 3, -2.5, float("inf"), "text", b"\x00\n{", [1, [2, "three"]], {"a": {"b": 1}}, np.arange(6).reshape(2, 3),
+@pytest.mark.parametrize("value", [None, True, 3, -2.5, float("inf"), "text", b"\x00\n{", [1, [2, "three"]], {"a": {"b": 1}},
+                                   np.arange(6).reshape(2, 3),
                                    np.float32(0.1), np.array(["ab", "c"]), np.zeros((0, 3), np.int64), np.array(1 + 2j)])
 def test_a_value_comes_as_it_went(value: object) -> None:
     got = decode(encode(value, "all_gather()"))
@@ -60,7 +62,8 @@ def test_one_process_gets_its_own_values() -> None:
 
 
 @pytest.mark.parametrize(("call", "error", "text"), [
-    (lambda: fluid.distributed.all_reduce(1, "median"), InvalidArgumentError, "op must be one of 'sum', 'mean', 'max', 'min', 'prod', got 'median'"),
+    (lambda: fluid.distributed.all_reduce(1, "median"), InvalidArgumentError,
+     "op must be one of 'sum', 'mean', 'max', 'min', 'prod', got 'median'"),
     (lambda: fluid.distributed.all_reduce("text"), InvalidArgumentError, "a number or an array of numbers, got 'text'"),
     (lambda: fluid.distributed.all_reduce(np.zeros(2, bool)), InvalidArgumentError, "a number or an array of numbers"),
     (lambda: fluid.distributed.all_gather({1: 2}), InvalidArgumentError, "dict (with keys of str)"),

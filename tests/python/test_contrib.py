@@ -61,7 +61,8 @@ def test_a_trainer_learns_tests_saves_and_infers(tmp_path):
     with fluid.scope_guard(fluid.Scope()):
         exe = fluid.Executor()
         program, feeds, fetches = fluid.io.load_inference_model(str(tmp_path / "model"), exe)
-        np.testing.assert_allclose(exe.run(program, feed={feeds[0]: np.array([[3, 1]], "float32")}, fetch_list=fetches)[0], guess, rtol=1e-6)
+        np.testing.assert_allclose(exe.run(program, feed={feeds[0]: np.array([[3, 1]], "float32")}, fetch_list=fetches)[0], guess,
+                                   rtol=1e-6)
 
 
 def stop_at(trainer, steps):
@@ -153,7 +154,8 @@ def chances_of(p, first, context, words):
 
 
 def test_a_training_decoder_computes_what_its_words_say(exe, rng):
-    words, first, context = layers.data("words", [1], dtype="int64", lod_level=1), layers.data("first", [WIDTH]), layers.data("context", [WIDTH])
+    words, first, context = layers.data("words", [1], dtype="int64",
+                                        lod_level=1), layers.data("first", [WIDTH]), layers.data("context", [WIDTH])
     embedded = layers.embedding(words, [WORDS, WIDTH], param_attr="emb")
     decoder = decoders.TrainingDecoder(cell_of(first, None))
     with decoder.block():
@@ -229,7 +231,8 @@ def test_wrong_decoders_are_explained():
     first = layers.data("first", [WIDTH])
     init = decoders.InitState(init_boot=first, shape=[-1, WIDTH])
     assert init.value.shape == (None, WIDTH)
-    for call, text in [(lambda: decoders.InitState(), "init or init_boot is needed"), (lambda: decoders.InitState(init_boot=first), "a shape"),
+    for call, text in [(lambda: decoders.InitState(), "init or init_boot is needed"),
+                       (lambda: decoders.InitState(init_boot=first), "a shape"),
                        (lambda: decoders.StateCell({}, {"h": first}, "h"), "must be an InitState"),
                        (lambda: decoders.StateCell({}, {"h": init}, "g"), "out_state must be one of h"),
                        (lambda: cell_of(first, None).get_state("h"), "inside of a decoder's block")]:

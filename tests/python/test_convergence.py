@@ -52,8 +52,8 @@ def test_the_page_shows_the_record():
 
 def test_a_metric_that_is_far_from_float32s_is_named():
     runs = [{"data": name, "place": "one process", "precision": precision, "metric": metric}
-            for name, precision, metric in (("census", "float32", 85.0), ("census", "bfloat16", 84.6), ("tagger", "float32", 90.0), ("tagger", "bfloat16", 90.2),
-                                            ("characters", "float32", 2.0), ("characters", "bfloat16", 2.02),
+            for name, precision, metric in (("census", "float32", 85.0), ("census", "bfloat16", 84.6), ("tagger", "float32", 90.0),
+                                            ("tagger", "bfloat16", 90.2), ("characters", "float32", 2.0), ("characters", "bfloat16", 2.02),
                                             ("digits", "float32", 98.0), ("digits", "mixed", 97.5))]
     wrong = convergence.too_far(runs)
     assert [line.split(",")[0] for line in wrong] == ["digits", "census", "characters"]
@@ -62,7 +62,8 @@ def test_a_metric_that_is_far_from_float32s_is_named():
 
 
 def test_a_newer_run_stands_in_the_place_of_the_older(tmp_path):
-    path, one = tmp_path / "record.jsonl", {"data": "tagger", "place": "2 + 2", "precision": "bfloat16", "line": "", "metric": 1.0, "curve": []}
+    path, one = tmp_path / "record.jsonl", {"data": "tagger", "place": "2 + 2", "precision": "bfloat16", "line": "", "metric": 1.0,
+                                            "curve": []}
     convergence.record(one, path)
     convergence.record({**one, "data": "census"}, path)
     convergence.record({**one, "metric": 2.0}, path)

@@ -52,7 +52,8 @@ class Run:
 
     def values(self):
         names = sorted(var.name for var in self.main.list_vars() if var.persistable and self.scope.find_var(var.name).kind() is not None)
-        return {name: np.array(self.scope.find_var(name).get_tensor()) for name in names if "embedding_0.w_0" not in name or "tab" not in name}
+        return {name: np.array(self.scope.find_var(name).get_tensor()) for name in names if "embedding_0.w_0" not in name
+                or "tab" not in name}
 
 
 def sgd():
@@ -185,7 +186,8 @@ def test_synchronized_norms_have_the_statistics_of_the_whole_batch(by_option, la
     strategy.sync_batch_norm = by_option
     layer = layers.batch_norm if by_option else layers.sync_batch_norm
     lone = Run(0, momentum_with_decay, build=normed, layout=layout)
-    runs = [Run(places, momentum_with_decay, build=normed, layer=layer, layout=layout, strategy=strategy if by_option else None) for places in (2, 3)]
+    runs = [Run(places, momentum_with_decay, build=normed, layer=layer, layout=layout, strategy=strategy if by_option else None)
+            for places in (2, 3)]
     names = [var.name for var in lone.main.list_vars() if var.persistable]
     for size in (7, 12, 1, 8):                         # one sample: one replica
         feed = {"x": 100 + 3 * rng.normal(size=(size, 3, 4, 4)), "y": rng.normal(size=(size, 1))}
@@ -222,13 +224,15 @@ def test_sequences_are_cut_between_samples():
         words, label = layers.data("words", [1], dtype="int64", lod_level=1), layers.data("label", [1], dtype="int64")
         last = layers.sequence_pool(layers.embedding(words, [20, 6]), "sum")
         chances = layers.fc(last, 2, act="softmax")
-        return layers.mean(layers.cross_entropy(chances, label)), chances, layers.sequence_softmax(layers.fc(layers.embedding(words, [20, 1]), 1))
+        return layers.mean(layers.cross_entropy(chances,
+                                                label)), chances, layers.sequence_softmax(layers.fc(layers.embedding(words, [20, 1]), 1))
 
     words = fluid.create_lod_tensor(np.arange(12).reshape(-1, 1), [[2, 1, 4, 3, 2]], fluid.CPUPlace())
     feed = {"words": words, "label": np.array([[0], [1], [0], [1], [1]])}
     one, two = Run(0, sgd, build=build), Run(2, sgd, build=build)
     for _ in range(3):
-        expected, got = (run.exe.run(run.program, feed=feed, fetch_list=[run.others[1]], scope=run.scope, return_numpy=False)[0] for run in (one, two))
+        expected, got = (run.exe.run(run.program, feed=feed, fetch_list=[run.others[1]], scope=run.scope, return_numpy=False)[0]
+                         for run in (one, two))
     assert got.recursive_sequence_lengths() == expected.recursive_sequence_lengths() == [[2, 1, 4, 3, 2]]
     np.testing.assert_allclose(np.array(got), np.array(expected), rtol=1e-5)
     compare(one.values(), two.values())
@@ -302,7 +306,8 @@ def test_fluids_trainer_may_be_parallel(monkeypatch):
     def trained(parallel):
         trainer = fluid.contrib.trainer.Trainer(build, lambda: fluid.optimizer.SGD(0.1), parallel=parallel)
         batch, shapes = [(np.array([a]), np.array([2 * a])) for a in (0.0, 1.0, 2.0, 3.0)], set()
-        trainer.train(50, lambda event: shapes.add(event.metrics[0].shape) if hasattr(event, "metrics") else None, lambda: [batch], ["x", "y"])
+        trainer.train(50, lambda event: shapes.add(event.metrics[0].shape) if hasattr(event, "metrics") else None, lambda: [batch],
+                      ["x", "y"])
         return trainer.test(lambda: [batch], ["x", "y"])[0], shapes
 
     monkeypatch.setenv("CPU_NUM", "2")

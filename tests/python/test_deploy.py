@@ -146,7 +146,8 @@ def buildah(tmp_path):
         pytest.skip("a root file system of Debian is made by root")
 
     def run(*words):
-        done = subprocess.run(["buildah", "--root", tmp_path / "root", "--runroot", tmp_path / "run", "--storage-driver", "vfs", *map(str, words)],
+        done = subprocess.run(["buildah", "--root", tmp_path / "root", "--runroot", tmp_path / "run", "--storage-driver", "vfs",
+                               *map(str, words)],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=3000, check=False)
         assert done.returncode == 0, done.stdout[-5000:]
         return done.stdout.strip()
@@ -171,10 +172,12 @@ def test_the_image_is_built_and_trains(buildah, tmp_path):
     for file in filter(None, files):                   # as a fresh clone has them
         (tmp_path / "tree" / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, tmp_path / "tree" / file)
-    buildah("bud", "--isolation", "chroot", "--pull-never", "--file", tmp_path / "tree" / "deploy" / "Dockerfile", "--tag", "trireme", tmp_path / "tree")
+    buildah("bud", "--isolation", "chroot", "--pull-never", "--file", tmp_path / "tree" / "deploy" / "Dockerfile", "--tag", "trireme",
+            tmp_path / "tree")
     container = buildah("from", "--pull-never", "localhost/trireme").splitlines()[-1]
     command = re.search(r"trireme (trireme launch .*)$", DOCKERFILE, re.M)[1]
-    said = buildah("run", "--isolation", "chroot", container, "--", "sh", "-c", f"id -u; cat /etc/debian_version; trireme doctor && {command}")
+    said = buildah("run", "--isolation", "chroot", container, "--", "sh", "-c",
+                   f"id -u; cat /etc/debian_version; trireme doctor && {command}")
     assert re.match(r"1000\n12\.\d+\n", said) and "ways between 2 ranks, all bytes right" in said, said
     assert float(re.search(r"test accuracy: ([\d.]+) %", said)[1]) > 90, said
 
@@ -241,7 +244,8 @@ def test_other_systems_are_told_their_packages(program, line, tmp_path):
     (tmp_path / program).chmod(0o755)
     for tool in ("cut", "awk", "paste", "id"):
         (tmp_path / tool).symlink_to(next(path for path in (Path("/usr/bin", tool), Path("/bin", tool)) if path.exists()))
-    script = f"die() {{ echo \"$*\"; exit 1; }}\n{functions}\ninstall_packages build-essential protobuf-c-compiler libprotobuf-c-dev zlib1g-dev"
+    script = (f"die() {{ echo \"$*\"; exit 1; }}\n{functions}\ninstall_packages build-essential protobuf-c-compiler libprotobuf-c-dev "
+              "zlib1g-dev")
     done = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, timeout=30, check=False, env={"PATH": str(tmp_path)})
     assert done.returncode == 1 and done.stdout.endswith(f": {line}\n"), done.stdout + done.stderr
     named = re.findall(r"^    \[\'?([\w=.*-]+)\'?\]=", functions, re.M)

@@ -308,7 +308,8 @@ def stopped_in_the_middle(tmp_path, servers, steps, *words, options):
 @needs_mpi
 @pytest.mark.mpi
 def test_a_checkpoint_has_the_accumulators_of_every_trainer(tmp_path):
-    """A job that was stopped, in the middle of what waits to be sent, goes on with the same bits; another number of trainers begins with the mean."""
+    """A job that was stopped, in the middle of what waits to be sent, goes on with the same bits; another number of trainers begins with
+    the mean."""
     launch(1, 2, "--out", tmp_path / "whole", script=JOB)
     keep = ("--checkpoint", tmp_path / "c")
     found = stopped_in_the_middle(tmp_path, 1, 20, options=keep)
@@ -364,9 +365,11 @@ def assert_accumulated(found, steps):
 @pytest.mark.mpi
 @pytest.mark.parametrize(("mode", "fewer", "share"), [
     ("async", 45, 0.5), ("geo(3)", 0, 0.25), ("sync", -45, None),
-    *(pytest.param(*one, marks=pytest.mark.soak) for one in [("ssp(1)", 0, 0.5), ("geo(3)", 45, 0.25), ("average(3)", 0, 0.25), ("sync(backups=1)", 0, None)])])
+    *(pytest.param(*one, marks=pytest.mark.soak) for one in [("ssp(1)", 0, 0.5), ("geo(3)", 45, 0.25), ("average(3)", 0, 0.25),
+                                                             ("sync(backups=1)", 0, None)])])
 def test_trainers_at_different_steps_leave_what_each_has_behind_its_own(mode, fewer, share, tmp_path):
-    """Also one that has made its last step, and one that has nothing to do after the resumption. What the parameter has, and what waits, is all that there was."""
+    """Also one that has made its last step, and one that has nothing to do after the resumption. What the parameter has, and what waits, is
+    all that there was."""
     keep = ("--checkpoint", tmp_path / "c", "--mode", mode)
     found = stopped_in_the_middle(tmp_path, 2, 30, "--fewer", fewer, options=keep)
     assert 0 < found.step < job.STEPS
@@ -406,5 +409,6 @@ def test_a_checkpoint_that_cannot_have_all_accumulators_is_refused(tmp_path):
     assert code != 0 and "each of the 2 trainers accumulates gradients of its own" in text and "train in another mode" in text, text
     text = launch(1, 2, "--out", tmp_path / "r", "--steps", 2, "--save", tmp_path / "s", script=JOB)
     assert "start the job with --checkpoint FOLDER" in text and not checkpoint.steps(tmp_path / "s"), text
-    text = launch(1, 2, "--out", tmp_path / "r", "--steps", 5, "--save", tmp_path / "s", script=JOB, options=("--checkpoint", tmp_path / "c"))
+    text = launch(1, 2, "--out", tmp_path / "r", "--steps", 5, "--save", tmp_path / "s", script=JOB,
+                  options=("--checkpoint", tmp_path / "c"))
     assert "w_dgc_v_0@TRAINER@1" in checkpoint.newest(tmp_path / "s"), text

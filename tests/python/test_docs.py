@@ -17,7 +17,8 @@ import trireme
 from trireme.native import env_names
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCS = [*(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")), *sorted((ROOT / "docs").rglob("*.md")), ROOT / "deploy" / "README.md"]
+DOCS = [*(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")), *sorted((ROOT / "docs").rglob("*.md")),
+        ROOT / "deploy" / "README.md"]
 FOLDERS = "benchmarks|cmake|deploy|docs|examples|framework|kernels|proto|pserver|serving|storage|python|requirements|tests|trainer"
 each_doc = pytest.mark.parametrize("doc", DOCS, ids=lambda path: str(path.relative_to(ROOT)))
 

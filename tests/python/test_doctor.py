@@ -33,7 +33,8 @@ def lines(checks):
 @needs_mpi
 def test_this_installation_is_sound():
     checks = lines(doctor.installation())
-    assert {"Python", "processor", "threads", "OpenBLAS", "bfloat16 products", "mpirun", "its library", "server program", "/dev/shm"} <= set(checks)
+    assert {"Python", "processor", "threads", "OpenBLAS", "bfloat16 products", "mpirun", "its library", "server program",
+            "/dev/shm"} <= set(checks)
     for what in ("Python", "OpenBLAS", "mpirun", "its library", "server program", "environment"):
         assert not checks[what].advice, checks[what]
     assert checks["OpenBLAS"].got[0].isalpha()
@@ -68,7 +69,8 @@ def test_more_threads_than_cores(monkeypatch):
 
 def test_threads_that_are_no_number():
     done = diagnose("--mpirun", "/no/mpirun", TRIREME_NUM_THREADS="1e3")
-    assert done.returncode == 1 and "-> TRIREME_NUM_THREADS='1e3' in the environment; a whole number from 1 to 256 is possible" in done.stdout
+    assert done.returncode == 1 and ("-> TRIREME_NUM_THREADS='1e3' in the environment; a whole number from 1 to 256 is "
+                                     "possible") in done.stdout
 
 
 def test_an_openblas_that_does_not_fit(monkeypatch):

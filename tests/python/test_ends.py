@@ -31,7 +31,8 @@ WAYS = {
     "in a thread": ("thread = threading.Thread(target=sys.exit, args=(3,)); thread.start(); thread.join(); step()", 0),
     "caught": ("try:\n    sys.exit(3)\nexcept SystemExit as error:\n    assert error.code == 3", 0),
     "changed": ("try:\n    sys.exit(3)\nexcept SystemExit as error:\n    sys.exit(error.code + 1)", 4),
-    "a daemon trains": ("def train():\n    while True:\n        step()\nthreading.Thread(target=train, daemon=True).start(); time.sleep(.1)", 0),
+    "a daemon trains": (("def train():\n    while True:\n        step()\nthreading.Thread(target=train, daemon=True).start(); "
+                         "time.sleep(.1)"), 0),
     "a daemon trains and the script fails": (("def train():\n    while True:\n        step()\n"
                                               "threading.Thread(target=train, daemon=True).start(); time.sleep(.1); sys.exit(5)"), 5),
 }

@@ -11,7 +11,8 @@ WRONG = {"TRIREME_" + "TIMOUT": "9"}                  # in two parts: no such va
 
 def said(**variables):
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("TRIREME_", "PMIX_", "OMPI_"))}
-    done = subprocess.run([sys.executable, "-c", "import trireme"], check=False, env={**plain, **variables}, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", "import trireme"], check=False, env={**plain, **variables}, capture_output=True, text=True,
+                          timeout=60)
     assert done.returncode == 0
     return done.stderr
 

@@ -1,4 +1,5 @@
-"""Every operator: in a program that is saved, loaded and run; with its gradient in a program that is trained, in one process and in a job."""
+"""Every operator: in a program that is saved, loaded and run; with its gradient in a program that is trained, in one process and in a
+job."""
 
 import sys
 
@@ -17,7 +18,8 @@ import every_operator  # noqa: E402 - the job's script
 
 # Operators without a case that runs by itself, and what saves and runs them, or why nothing does.
 ELSEWHERE = {
-    "another process": ("exchange_deltas", "exchange_squares", "fetch_barrier", "keep_variables", "listen_and_serv", "prefetch", "pull_sparse", "push_sparse", "pushed_rows",
+    "another process": ("exchange_deltas", "exchange_squares", "fetch_barrier", "keep_variables", "listen_and_serv", "prefetch",
+                        "pull_sparse", "push_sparse", "pushed_rows",
                         "recv", "recv_wait", "send", "send_barrier", "send_sets"),
     "files, which test_io writes and reads": ("load", "load_combine", "save", "save_combine"),
     "what Executor.run adds to a program": ("fetch",),
@@ -55,11 +57,13 @@ def saved_and_loaded(case, folder):
     for name in set(case.values) - case.fed:
         case.program.global_block().var(name).persistable = True
     with fluid.scope_guard(scope_of(case)):
-        fluid.io.save_vars(fluid.Executor(), str(folder), case.program, vars=[case.program.global_block().var(name) for name in set(case.values) - case.fed])
+        fluid.io.save_vars(fluid.Executor(), str(folder), case.program,
+                           vars=[case.program.global_block().var(name) for name in set(case.values) - case.fed])
     (folder / "program").write_bytes(case.program.desc.serialize_to_string())
     program, scope = fluid.io.load_program(str(folder / "program"), allow_io=True), fluid.Scope()
     with fluid.scope_guard(scope):
-        fluid.io.load_vars(fluid.Executor(), str(folder), program, vars=[program.global_block().var(name) for name in set(case.values) - case.fed])
+        fluid.io.load_vars(fluid.Executor(), str(folder), program,
+                           vars=[program.global_block().var(name) for name in set(case.values) - case.fed])
     return program, scope
 
 

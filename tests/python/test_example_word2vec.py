@@ -32,7 +32,8 @@ def reports(text):
 
 
 def run(*options):
-    done = subprocess.run([sys.executable, SCRIPT, *FEW, *options], check=False, env=environment(), capture_output=True, text=True, timeout=LIMIT)
+    done = subprocess.run([sys.executable, SCRIPT, *FEW, *options], check=False, env=environment(), capture_output=True, text=True,
+                          timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

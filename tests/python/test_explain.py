@@ -35,8 +35,8 @@ class Job:
             for line in (joined, *lines):
                 out.write(json.dumps({"t_s": 2.0, **line}) + "\n")
 
-    def trainer(self, index, compute=5.0, script=0.5, wait=1.0, encode=0.0, bytes=1 << 20, messages=20, steps=STEPS, traffic=None, moving=0.3,
-                median=None, began=None, rows=(0, 0, 0), ends=True, **totals):
+    def trainer(self, index, compute=5.0, script=0.5, wait=1.0, encode=0.0, bytes=1 << 20, messages=20, steps=STEPS, traffic=None,
+                moving=0.3, median=None, began=None, rows=(0, 0, 0), ends=True, **totals):
         """``traffic``: bytes and messages of a step by what they carry; ``rows``: wanted, asked for ahead, found here."""
         step = compute + script + wait + encode
         traffic = {"parameters": (bytes, messages)} if traffic is None else traffic
@@ -124,7 +124,8 @@ def a_trainer_that_sleeps(job):
 
 
 def a_trainer_that_sleeps_from_the_start(job):
-    job.write("trainer", 1, {"event": "began", "mode": job.mode}, {"event": "steps", "steps": 0, "doing": "script", "quiet_ms": 98e3, "t_s": 100.0})
+    job.write("trainer", 1, {"event": "began", "mode": job.mode}, {"event": "steps", "steps": 0, "doing": "script", "quiet_ms": 98e3,
+                                                                   "t_s": 100.0})
     for index in (0, 2):
         job.trainer(index, ends=False, doing="compute", quiet_ms=3.0, t_s=100.0)
 
@@ -194,58 +195,84 @@ ADVICE = [
     ("standing_still", "sync", a_trainer_that_sleeps,
      (r"trainer 1 makes no step since \d\d:\d\d:\d\d, 600 s before the end of the logs, after 7 steps: it is in its script, between two steps; .* host, h1; "
       r"trainers 0, 2 wait \(at most 100% of the job\)")),
-    ("standing_still", "async", a_trainer_that_sleeps_from_the_start, r"trainer 1 makes no step since .*, 98 s .* after 0 steps: .* \(at most 33% of the job\)"),
-    ("standing_still", "sync", a_log_that_stops, r"trainer 1 makes no step since .*, 80 s before the end of the logs, after 100 steps: it is inside a step"),
-    ("standing_still", "sync", nobody_waits_for_whom_is_known, r"trainer 0 makes no step since .*: it waits for servers.*; so it is with trainers 1, 2"),
-    ("without_steps", "async", no_data_for_one, r"trainer 2 ended without a step: is there data for it\? \(3 trainers share .* \(at most 33% of the job\)"),
+    ("standing_still", "async", a_trainer_that_sleeps_from_the_start,
+     r"trainer 1 makes no step since .*, 98 s .* after 0 steps: .* \(at most 33% of the job\)"),
+    ("standing_still", "sync", a_log_that_stops,
+     r"trainer 1 makes no step since .*, 80 s before the end of the logs, after 100 steps: it is inside a step"),
+    ("standing_still", "sync", nobody_waits_for_whom_is_known,
+     r"trainer 0 makes no step since .*: it waits for servers.*; so it is with trainers 1, 2"),
+    ("without_steps", "async", no_data_for_one,
+     r"trainer 2 ended without a step: is there data for it\? \(3 trainers share .* \(at most 33% of the job\)"),
     ("slow_trainer", "sync", slow_in_its_script,
      (r"trainer 1 works 14 ms in a step, 2\.5x as long as the median of the others: 8\.5 ms more, in its script, before it hands over a step's data; "
       r"others wait up to 8\.5 ms a step for it; look at its host, h1, .*--mode 'sync\(backups=1\)' \(at most 57% of a step\)$")),
-    ("slow_trainer", "sync", slow_in_computing, r"trainer 2 works .* 4\.9 ms more, in computing; .* its host, h2,.* \(at most 43% of a step\)"),
+    ("slow_trainer", "sync", slow_in_computing,
+     r"trainer 2 works .* 4\.9 ms more, in computing; .* its host, h2,.* \(at most 43% of a step\)"),
     ("slow_trainer", "sync", slow_in_a_few_steps, r"trainer 1 .* in its script, in a few steps \(median 0\.4 ms, longest 90 ms\)"),
-    ("slow_trainer", "sync", one_that_validates, (r"trainer 1 .*; it does there what others do not, such as validation or saving: less often, .* or shared by all "
+    ("slow_trainer", "sync", one_that_validates,
+     (r"trainer 1 .*; it does there what others do not, such as validation or saving: less often, .* or shared by all "
       r"trainers \(at most 57% of a step\)$")),
     ("slow_trainer", "sync(backups=1)", slow_in_computing, r"trainer 2 .* host, h2, and its data \(at most"),
-    ("slow_trainer", "ssp(2)", slow_and_held_for, r"trainer 1 .* 8\.5 ms more, .*; others wait up to 8\.5 ms a step for it; .* and its data \(at most 57%"),
-    ("slow_trainer", "async", slow_and_not_waited_for, r"trainer 1 .* 8\.5 ms more, .*; the others do not wait, .* \(at most 23% more steps of all\)"),
-    ("uneven_steps", "sync", steps_of_many_lengths, (r"trainers wait 7\.5 ms a step for one another, of which the slowest one's excess explains 0 ms: "
+    ("slow_trainer", "ssp(2)", slow_and_held_for,
+     r"trainer 1 .* 8\.5 ms more, .*; others wait up to 8\.5 ms a step for it; .* and its data \(at most 57%"),
+    ("slow_trainer", "async", slow_and_not_waited_for,
+     r"trainer 1 .* 8\.5 ms more, .*; the others do not wait, .* \(at most 23% more steps of all\)"),
+    ("uneven_steps", "sync", steps_of_many_lengths,
+     (r"trainers wait 7\.5 ms a step for one another, of which the slowest one's excess explains 0 ms: "
       r".* \(at most 71% of a step\)")),
-    ("servers_apply", "sync", servers_busy, (r"trainers wait 8\.1 ms a step \(56%\) for servers that apply; server 1 takes 8\.1 ms an update: use more "
+    ("servers_apply", "sync", servers_busy,
+     (r"trainers wait 8\.1 ms a step \(56%\) for servers that apply; server 1 takes 8\.1 ms an update: use more "
       r"servers than 2 \(at most 56% of a step\)")),
-    ("servers_apply", "sync", one_server_busy, r"trainers wait .* server 1 takes 8\.1 ms an update, 8\.1x as long as the others: .* h1, is busy \(at most 49%"),
+    ("servers_apply", "sync", one_server_busy,
+     r"trainers wait .* server 1 takes 8\.1 ms an update, 8\.1x as long as the others: .* h1, is busy \(at most 49%"),
     ("servers_apply", "async", a_queue, r"trainers wait 5\.2 ms a step \(45%\) for servers that apply; server 0"),
-    ("compressible", "sync", DENSE, (r"waiting for the wire takes 11\.8 ms a step \(67%\); a trainer moves 52\.4 MB in 20 messages, of which 26\.2 MB are dense "
+    ("compressible", "sync", DENSE,
+     (r"waiting for the wire takes 11\.8 ms a step \(67%\); a trainer moves 52\.4 MB in 20 messages, of which 26\.2 MB are dense "
       r"gradients: --compress fp16 makes these half as long \(at most 17% of a step\), int8 a quarter \(at most 25% of a step\)")),
-    ("roundable", "sync", PULLED, (r"waiting for the wire takes 11\.8 ms a step \(67%\); a trainer moves 27\.3 MB in 20 messages, of which 26\.2 MB are parameters, to trainers: "
+    ("roundable", "sync", PULLED,
+     (r"waiting for the wire takes 11\.8 ms a step \(67%\); a trainer moves 27\.3 MB in 20 messages, of which 26\.2 MB are parameters, to trainers: "
       r"--compress-parameters bf16 makes these half as long \(at most 32% of a step\)")),
-    ("roundable", "async", every_trainer(wait=12.0, traffic={"rows": (20 * MB, 8), "keys": (5 * MB, 8)}), (r".* of which 21 MB rows of sparse tables, to trainers: "
+    ("roundable", "async", every_trainer(wait=12.0, traffic={"rows": (20 * MB, 8), "keys": (5 * MB, 8)}),
+     (r".* of which 21 MB rows of sparse tables, to trainers: "
       r"--compress-parameters bf16 .* \(at most 27% of a step\)")),
-    ("exchanging_less_often", "sync", DENSE, r"waiting .* of which 52\.4 MB are dense gradients and parameters: --mode 'geo\(10\)', .* \(at most 61% of a step\)"),
+    ("exchanging_less_often", "sync", DENSE,
+     r"waiting .* of which 52\.4 MB are dense gradients and parameters: --mode 'geo\(10\)', .* \(at most 61% of a step\)"),
     ("exchanging_less_often", "geo(4)", DENSE, r".*: --mode with a greater k than now, or larger batches"),
-    ("rows_travel", "ssp(2)", SPARSE, (r"waiting .* of which 26\.2 MB are rows of sparse tables and their keys, and 26\.2 MB gradients of rows, which --compress does not "
+    ("rows_travel", "ssp(2)", SPARSE,
+     (r"waiting .* of which 26\.2 MB are rows of sparse tables and their keys, and 26\.2 MB gradients of rows, which --compress does not "
       r"touch; 10000 rows are wanted in a step, 1% of them asked for ahead, 0% found here: distributed\.set_row_cache keeps .* \(at most 39% of a step\)")),
     ("rows_travel", "sync", SPARSE, r"waiting .* 0% found here: distributed\.prefetched asks for them ahead \(at most 39% of a step\)"),
-    ("many_tables", "sync", TABLES, (r"52 tables make 624 of the 687 messages of a step, and a trainer is 3\.4 ms a step at moving messages: let fields share one table .*"
+    ("many_tables", "sync", TABLES,
+     (r"52 tables make 624 of the 687 messages of a step, and a trainer is 3\.4 ms a step at moving messages: let fields share one table .*"
       r"saves 612 messages \(at most 36% of a step\)")),
     ("few_bytes", "sync", every_trainer(compute=0.1, wait=3.0, traffic={"parameters": (2000, 20)}),
-     r"waiting for the wire takes 2\.8 ms a step \(78%\); a trainer moves 2 kB in 20 messages, which is few bytes for so many messages: larger batches"),
-    ("one_servers_bytes", "sync", bytes_on_one_server, r"server 1 moves 21 GB, (over 100x|100\.0x) as much as the others, and 50% of the waiting ended with its answer"),
-    ("far_host", "sync", a_far_host, r"gradients of trainer 2 come 5 ms after the first, though it works 5\.5 ms, the others 5\.5 ms: .* host, h2: trireme doctor"),
-    ("compressing", "sync", every_trainer(encode=4.0), r"compressing gradients by int8 takes 4 ms a step \(38%\): fp16 is cheaper, .* \(at most 38% of a step\)"),
-    ("slow_scripts", "sync", every_trainer(script=20.0), (r"scripts take 20 ms a step \(77%\) before they hand over its data: a thread that reads ahead "
+     (r"waiting for the wire takes 2\.8 ms a step \(78%\); a trainer moves 2 kB in 20 messages, which is few bytes for so many messages: "
+      r"larger batches")),
+    ("one_servers_bytes", "sync", bytes_on_one_server,
+     r"server 1 moves 21 GB, (over 100x|100\.0x) as much as the others, and 50% of the waiting ended with its answer"),
+    ("far_host", "sync", a_far_host,
+     r"gradients of trainer 2 come 5 ms after the first, though it works 5\.5 ms, the others 5\.5 ms: .* host, h2: trireme doctor"),
+    ("compressing", "sync", every_trainer(encode=4.0),
+     r"compressing gradients by int8 takes 4 ms a step \(38%\): fp16 is cheaper, .* \(at most 38% of a step\)"),
+    ("slow_scripts", "sync", every_trainer(script=20.0),
+     (r"scripts take 20 ms a step \(77%\) before they hand over its data: a thread that reads ahead "
       r"\(reader\.buffered\) hides at most 23%, .* \(at most 77% of a step\)")),
-    ("interruptions", "sync", every_trainer(script=6.0, median=0.5), (r"the script of trainer 0 takes 6 ms of a mean step, but 0\.5 ms of the median one and 60 ms of "
+    ("interruptions", "sync", every_trainer(script=6.0, median=0.5),
+     (r"the script of trainer 0 takes 6 ms of a mean step, but 0\.5 ms of the median one and 60 ms of "
       r"the longest: .* \(at most 46% of a step\)")),
-    ("before_steps", "sync", a_long_start, r"300 s pass from a trainer's start to its first step, 1 s in steps: .* \(at most 100% of the job\)"),
+    ("before_steps", "sync", a_long_start,
+     r"300 s pass from a trainer's start to its first step, 1 s in steps: .* \(at most 100% of the job\)"),
     ("stale", "async", old_gradients, r"half of all gradients are 16 updates old or older, with 3 trainers: --mode 'ssp\(2\)'"),
     (None, "sync", every_trainer(), COMPUTING),
     (None, "sync", old_gradients, COMPUTING),
-    (None, "sync", every_trainer(compute=0.5, script=0.1, wait=0.9, traffic={}), (r"computing is 33% of a step, and no measure known here brings 15%; the largest "
+    (None, "sync", every_trainer(compute=0.5, script=0.1, wait=0.9, traffic={}),
+     (r"computing is 33% of a step, and no measure known here brings 15%; the largest "
       r"parts: waiting for the wire 47%, computing 33%, ")),
 ]
 
 
-@pytest.mark.parametrize(("rule", "mode", "happens", "says"), ADVICE, ids=[f"{number}: {rule} in {mode}" for number, (rule, mode, *_) in enumerate(ADVICE)])
+@pytest.mark.parametrize(("rule", "mode", "happens", "says"), ADVICE, ids=[f"{number}: {rule} in {mode}" for number,
+                                                                           (rule, mode, *_) in enumerate(ADVICE)])
 def test_advice_follows_from_the_figures(tmp_path, rule, mode, happens, says):
     job = Job(tmp_path, mode)
     happens(job)
@@ -264,9 +291,12 @@ def test_each_rule_is_tested():
 
 @pytest.mark.parametrize(("happens", "rules"), [
     (SPARSE, {"compressible", "exchanging_less_often", "few_bytes"}), (TABLES, {"compressible", "exchanging_less_often", "few_bytes"}),
-    (a_trainer_that_sleeps, {"slow_trainer", "uneven_steps"}), (every_trainer(wait=12.0, traffic={"small_gradients": (25 * MB, 10)}), {"compressible"}),
-    (every_trainer(wait=12.0, began={"compressible_bytes": 0}, traffic={"gradients": (25 * MB, 10), "parameters": (25 * MB, 10)}), {"compressible", "roundable"}),
-    (every_trainer(wait=12.0, began={"compress_parameters": "bf16"}, traffic={"gradients": (MB, 10), "parameters": (25 * MB, 10)}), {"roundable"})],
+    (a_trainer_that_sleeps, {"slow_trainer", "uneven_steps"}), (every_trainer(wait=12.0, traffic={"small_gradients": (25 * MB, 10)}),
+                                                                {"compressible"}),
+    (every_trainer(wait=12.0, began={"compressible_bytes": 0}, traffic={"gradients": (25 * MB, 10), "parameters": (25 * MB, 10)}),
+     {"compressible", "roundable"}),
+    (every_trainer(wait=12.0, began={"compress_parameters": "bf16"}, traffic={"gradients": (MB, 10), "parameters": (25 * MB, 10)}),
+     {"roundable"})],
     ids=["rows", "tables", "standing still", "small gradients", "float64", "rounded already"])
 def test_advice_is_not_given_where_it_would_bring_nothing(tmp_path, happens, rules):
     job = Job(tmp_path)
@@ -296,7 +326,8 @@ def test_moved_bytes_are_shown_by_their_kind(tmp_path):
     TABLES(Job(tmp_path))
     text = explain.report(logs.read(tmp_path))
     assert "a trainer moves 2.15 MB in 687 messages, and is 3.4 ms at it, 4.95 us each" in text
-    assert "of these: dense gradients 307 kB in 2, gradients of rows 922 kB in 208, rows 717 kB in 208, keys 205 kB in 208, others 4.1 kB in 61" in text
+    assert ("of these: dense gradients 307 kB in 2, gradients of rows 922 kB in 208, rows 717 kB in 208, keys 205 kB in 208, others 4.1 kB "
+            "in 61") in text
 
 
 def figures_in(folder):
@@ -305,9 +336,11 @@ def figures_in(folder):
 
 def test_explain_tells_the_messages_of_each_table(tmp_path):
     """Also where time goes elsewhere, and advice would bring nothing."""
-    every_trainer(compute=500.0, began={"tables": 52}, traffic={"rows": (7000, 468), "keys": (2000, 468), "row_gradients": (9000, 468), "others": (40, 62)})(Job(tmp_path))
+    every_trainer(compute=500.0, began={"tables": 52}, traffic={"rows": (7000, 468), "keys": (2000, 468), "row_gradients": (9000, 468),
+                                                                "others": (40, 62)})(Job(tmp_path))
     text = explain.report(logs.read(tmp_path))
-    assert "  52 sparse tables make 1404 messages a step, 27 each: fields that share one table" in text and "so 2 tables in place of 52 make 54" in text
+    assert ("  52 sparse tables make 1404 messages a step, 27 each: fields that share one "
+            "table") in text and "so 2 tables in place of 52 make 54" in text
 
 
 def test_the_trainer_that_stands_out_is_named():
@@ -322,7 +355,8 @@ def test_the_parts_of_a_step_add_up(tmp_path):
     figures = figures_of(logs.read(tmp_path))
     parts = sum(figures.share(part) for part in ("compute", "script", "encode", "others", "apply", "wire"))
     assert parts == pytest.approx(1.0)
-    assert figures.trainers[0].others == pytest.approx(8.5) and figures.trainers[0].late == 0 and figures.trainers[1].late == pytest.approx(8.5)
+    assert figures.trainers[0].others == pytest.approx(8.5)
+    assert figures.trainers[0].late == 0 and figures.trainers[1].late == pytest.approx(8.5)
     assert figures.trainers[0].wire == pytest.approx(9.5 - 8.5 - 0.2)
 
 
@@ -550,7 +584,8 @@ def test_a_trainer_that_was_killed_leaves_a_log(tmp_path):
 def test_every_field_of_the_logs_is_described(tmp_path):
     launch_under_mpi(2, 2, "--tables", 2, script=ROWS, options=("--log", tmp_path / "logs", "--standbys", 1, "--checkpoint", tmp_path / "kept"))
     lines = [(path.name, json.loads(line)) for path in sorted((tmp_path / "logs").iterdir()) for line in path.read_text().splitlines()]
-    assert {name for name, _ in lines} == {"launcher.jsonl", "server-0.jsonl", "server-1.jsonl", "standby-0.jsonl", "trainer-0.jsonl", "trainer-1.jsonl"}
+    assert {name for name, _ in lines} == {"launcher.jsonl", "server-0.jsonl", "server-1.jsonl", "standby-0.jsonl", "trainer-0.jsonl",
+                                           "trainer-1.jsonl"}
     told = set(re.findall(r"`([^`]+)`", (SCRIPT.parents[3] / "docs" / "logs.md").read_text()))
     fields = {re.sub(r"_(median|max)_ms$", "_ms", field) for _, line in lines for field in line}
     traffic = {kind for _, line in lines for kind in line.get("bytes_by_class", ())}

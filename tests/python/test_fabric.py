@@ -10,7 +10,8 @@ from trireme.launch import doctor, fabric, mpi
 
 
 def test_auto_means_what_is_there() -> None:
-    assert fabric.chosen("auto", False) == "sm" and fabric.chosen("auto", True, []) == "tcp" and fabric.chosen("auto", True, ["mlx5_0"]) == "free"
+    assert fabric.chosen("auto", False) == "sm"
+    assert fabric.chosen("auto", True, []) == "tcp" and fabric.chosen("auto", True, ["mlx5_0"]) == "free"
     assert all(fabric.words(fabric.chosen(one, True, [])) for one in fabric.TRANSPORTS)
 
 
@@ -21,7 +22,8 @@ def test_each_way_is_a_setting_of_open_mpi(monkeypatch) -> None:
     assert fabric.settings("ofi") == [("pml", "cm"), ("mtl", "ofi"), ("mtl_ofi_provider_exclude", "shm,udp")]
     monkeypatch.setenv("OMPI_MCA_opal_common_ucx_devices", "mlx5_1")
     monkeypatch.setenv("OMPI_MCA_mtl_ofi_provider_include", "psm3")
-    assert fabric.settings("ucx") == [("pml", "ucx"), ("opal_common_ucx_tls", "any")] and fabric.settings("ofi") == [("pml", "cm"), ("mtl", "ofi")]
+    assert fabric.settings("ucx") == [("pml", "ucx"), ("opal_common_ucx_tls", "any")]
+    assert fabric.settings("ofi") == [("pml", "cm"), ("mtl", "ofi")]
 
 
 @pytest.fixture
@@ -41,7 +43,8 @@ def poor(tmp_path):
 def test_a_way_that_an_open_mpi_lacks_is_refused(way, library, poor, capsys) -> None:
     assert cli.main(["launch", "--mpirun", str(poor), "--transport", way, str(SCRIPT)]) == 2
     said = capsys.readouterr().err
-    assert f"--transport {way}: Open MPI 5.0.11 ({poor}, " in said and f"was built without {library}. Use --transport tcp, or name the mpirun" in said
+    assert f"--transport {way}: Open MPI 5.0.11 ({poor}, " in said and (f"was built without {library}. Use --transport tcp, or name the "
+                                                                        "mpirun") in said
     (check,) = doctor.check_mpi(str(poor), way)
     assert check.advice in said
     assert mpi.find(str(poor), "tcp").major == 5
@@ -50,7 +53,8 @@ def test_a_way_that_an_open_mpi_lacks_is_refused(way, library, poor, capsys) -> 
 def test_an_unknown_transport_is_refused(capsys) -> None:
     with pytest.raises(SystemExit):
         cli.main(["launch", "--transport", "infiniband", str(SCRIPT)])
-    assert "argument --transport: invalid choice: 'infiniband' (choose from auto, tcp, ucx, ofi)" in capsys.readouterr().err.replace("'auto', 'tcp', 'ucx', 'ofi'", "auto, tcp, ucx, ofi")
+    assert ("argument --transport: invalid choice: 'infiniband' (choose from auto, tcp, ucx, "
+            "ofi)") in capsys.readouterr().err.replace("'auto', 'tcp', 'ucx', 'ofi'", "auto, tcp, ucx, ofi")
 
 
 @needs_mpi

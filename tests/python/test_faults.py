@@ -130,7 +130,8 @@ def test_a_rank_that_vanishes_without_a_word_has_died(has_run_before, files, is_
 
 def test_a_process_that_ends_before_it_is_a_rank_has_not_died(tmp_path):
     """An interpreter that does not find the package."""
-    rank = subprocess.Popen(["sh", "-c", "read word; exit 7"], stdin=subprocess.PIPE, env={"OMPI_COMM_WORLD_RANK": "0", "PATH": "/usr/bin:/bin"})
+    rank = subprocess.Popen(["sh", "-c", "read word; exit 7"], stdin=subprocess.PIPE,
+                            env={"OMPI_COMM_WORLD_RANK": "0", "PATH": "/usr/bin:/bin"})
     ranks = Ranks(os.getpid(), tmp_path, 0, 1)
     until(lambda: ranks.look(0) or ranks.known, "it is not found")
     rank.stdin.close()
@@ -158,7 +159,8 @@ def test_the_kernel_tells_how_a_process_ended(is_reaped):
 
 
 @each_mpi
-@pytest.mark.skipif(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 15), reason="the kernel does not tell how others' children ended")
+@pytest.mark.skipif(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 15),
+                    reason="the kernel does not tell how others' children ended")
 def test_a_trainer_that_is_killed_before_its_first_import_is_started_again(version, tmp_path):
     (tmp_path / "script.py").write_text(
         "import os, signal\nfrom pathlib import Path\n"
@@ -182,7 +184,8 @@ def test_a_kernel_that_does_not_tell_how_a_process_ended(version, end, starts, t
         f"mark.touch()\nif os.environ['OMPI_COMM_WORLD_RANK'] == '1' and mark.name == 'mark0':\n    {end}\n"
         f"sys.argv[1:] = ['--steps', '5']\nrunpy.run_path({str(SCRIPT)!r}, run_name='__main__')\n")
     command = launch_command(1, 2, version=version, script=tmp_path / "script.py", options=("--progress", 0))
-    done = subprocess.run([sys.executable, "-c", OLD_KERNEL, *command[3:]], env=environment(), capture_output=True, text=True, timeout=LIMIT, check=False)
+    done = subprocess.run([sys.executable, "-c", OLD_KERNEL, *command[3:]], env=environment(), capture_output=True, text=True,
+                          timeout=LIMIT, check=False)
     assert (done.returncode == 0) == (starts == 2), done.stderr
     assert len(list(tmp_path.glob("mark?"))) == starts and "ended before it had joined the job" in done.stderr, done.stderr
 
@@ -191,8 +194,8 @@ def test_a_kernel_that_does_not_tell_how_a_process_ended(version, end, starts, t
 @pytest.mark.parametrize("mode", ["sync(backups=1)", "async"])
 def test_a_trainer_lost_in_one_start_is_not_lost_in_the_next(version, mode, tmp_path):
     """Server 0 dies there before all have agreed: what counts is of the start before, in which trainer 0 had died."""
-    job, ranks = begin(tmp_path, "--steps", 300, "--pause", 0.01, servers=1, trainers=3, replacements=False, version=version, options=("--mode", mode),
-                       env=environment(TRIREME_TRANSPORT=bad_transport(tmp_path, "DEAF")))
+    job, ranks = begin(tmp_path, "--steps", 300, "--pause", 0.01, servers=1, trainers=3, replacements=False, version=version,
+                       options=("--mode", mode), env=environment(TRIREME_TRANSPORT=bad_transport(tmp_path, "DEAF")))
     os.kill(ranks.known[1].pid, signal.SIGKILL)
     until(lambda: said_in(job, "lost.1"), "the server does not miss trainer 0")
     time.sleep(0.1)
@@ -323,7 +326,8 @@ def halt_and_kill(tmp_path, mode, servers, who, *, standbys=1, options=()):
     job.wait_for(lambda: ranks.look(0.0) or all(Path(f"{halted}.{index}").exists() for index in (0, 1)) and len(ranks.known) == ranks.size,
                  "two that halt")
     job.wait_for(lambda: said_in(job, f"listens.{servers}") or "--checkpoint" not in options, "one that listens")
-    victims = {"trainers": (), "and server 0": (0,), "and servers": range(servers), "all": (*range(servers), *range(servers + 2, ranks.size))}
+    victims = {"trainers": (), "and server 0": (0,), "and servers": range(servers),
+               "all": (*range(servers), *range(servers + 2, ranks.size))}
     for rank in (servers, servers + 1, *victims[who]):
         signal.pidfd_send_signal(ranks.known[rank].fd, signal.SIGKILL)
     return job.end()

@@ -101,7 +101,8 @@ def test_csv_has_categories_and_missing_values(tmp_path):
     batch, = data
     assert batch["age"].ravel().tolist() == [31, -1, -1]
     assert batch["city"].ravel().tolist() == [fluid.feeds.hash_id(city, 100) for city in ("Oslo", "Oslo", "Rome")]
-    with pytest.raises(ValueError, match=r"t.csv, line 3, column 1: slot 'age': expected a finite number that fits float32 \(the slot says no"):
+    with pytest.raises(ValueError, match=r"t.csv, line 3, column 1: slot 'age': expected a finite number that fits float32 \(the slot says "
+                                         r"no"):
         list(fluid.Dataset(path, "csv", header=True, slots=[fluid.Slot("age", "float32", [-1, 1])]))
 
 

@@ -292,7 +292,8 @@ def test_slices_of_tensors_are_copies():
     tensor = core.LoDTensor()
     values = np.arange(24, dtype="float32").reshape(4, 3, 2)
     tensor.set(values, fluid.CPUPlace())
-    for index, same in ((slice(1, 3), np.s_[1:3]), (1, np.s_[1:2]), (-1, np.s_[3:4]), ((slice(None), 2), np.s_[:, 2:3]), (slice(3, 0, -2), np.s_[3:0:-2])):
+    for index, same in ((slice(1, 3), np.s_[1:3]), (1, np.s_[1:2]), (-1, np.s_[3:4]), ((slice(None), 2), np.s_[:, 2:3]),
+                        (slice(3, 0, -2), np.s_[3:0:-2])):
         part = tensor[index]
         assert isinstance(part, core.LoDTensor)
         np.testing.assert_array_equal(np.array(part), values[same])
@@ -419,7 +420,8 @@ def test_an_operators_slots_say_whether_they_take_several_variables():
 def test_modules_of_layers_answer_for_every_layer():
     for module in ("nn", "control_flow", "ops", "tensor", "io", "metric_op", "learning_rate_scheduler"):
         found = getattr(layers, module)
-        assert all(getattr(found, name) is getattr(layers, name) for name in ("relu", "fc", "While", "accuracy", "noam_decay", "topk", "array_write")), module
+        assert all(getattr(found, name) is getattr(layers, name) for name in ("relu", "fc", "While", "accuracy", "noam_decay", "topk",
+                                                                              "array_write")), module
         with pytest.raises(AttributeError, match="has no attribute 'no_such_layer'"):
             found.no_such_layer
 
@@ -444,7 +446,11 @@ def test_a_schedule_of_a_scripts_own_counts_steps(exe):
 def test_a_predictor_of_fluids_inference_library(exe, tmp_path):
     word = layers.data("word", [1], dtype="int64", lod_level=1)
     x = layers.data("x", [2])
-    sums = layers.sequence_pool(layers.embedding(word, [4, 1], param_attr=fluid.initializer.NumpyArrayInitializer(np.arange(4, dtype="float32").reshape(4, 1))), "sum")
+    sums = layers.sequence_pool(layers.embedding(word, [4, 1],
+                                                 param_attr=fluid.initializer.NumpyArrayInitializer(np.arange(4,
+                                                                                                              dtype="float32").reshape(4,
+                                                                                                                                       1))),
+                                "sum")
     exe.run(fluid.default_startup_program())
     fluid.io.save_inference_model(str(tmp_path), ["word", "x"], [sums, layers.scale(x, 2.0)], exe,
                                   model_filename="model", params_filename="params")

@@ -44,7 +44,8 @@ def test_the_list_of_absent_names_is_complete_and_has_no_other():
     for module, all in sorted(names.items()):
         absent = {name for name in all if not has(module, name)}
         assert sorted(told[module]) == sorted(absent), (
-            f"docs/fluid.md, {module}: not listed {sorted(absent - set(told[module]))}; listed, but not absent {sorted(set(told[module]) - absent)}")
+            f"docs/fluid.md, {module}: not listed {sorted(absent - set(told[module]))}; listed, but not absent "
+             f"{sorted(set(told[module]) - absent)}")
 
 
 def test_counterparts_exist():

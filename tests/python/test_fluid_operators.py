@@ -63,7 +63,8 @@ def attr_differences(theirs, ours):
                 yield name
             continue
         type, default = theirs[name]
-        if type != ATTR_NAMES[attr.type] or attr.required != (default is None) or (default is not None and not same(default, value_of(attr.default))):
+        if type != ATTR_NAMES[attr.type] or attr.required != (default is None) or (default is not None
+                                                                                   and not same(default, value_of(attr.default))):
             yield name
 
 

@@ -105,7 +105,8 @@ def square_of(x, overwrite):
     if overwrite:
         layers.assign(layers.fill_constant([2], "float32", 9.0), x)
     block = fluid.default_main_program().global_block()
-    grad, dout = block.create_var(name="g", dtype="float32", shape=[2]), block.create_var(name=f"{out.name}@GRAD", dtype="float32", shape=[2])
+    grad, dout = block.create_var(name="g", dtype="float32", shape=[2]), block.create_var(name=f"{out.name}@GRAD", dtype="float32",
+                                                                                          shape=[2])
     layers.fill_constant([2], "float32", 1.0, out=dout)
     op = block.append_op(type="elementwise_mul_grad", inputs={"X": x, "Y": x, "Out@GRAD": dout}, outputs={"X@GRAD": grad})
     for slot in ("X", "Y"):
@@ -137,7 +138,8 @@ def test_without_its_forward_operator_it_is_refused(exe):
 # -- inputs that are not read -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("type, build", [("scale", lambda x: layers.scale(x, 2.0)), ("label_smooth", lambda x: layers.label_smooth(x, epsilon=0.1))])
+@pytest.mark.parametrize("type, build", [("scale", lambda x: layers.scale(x, 2.0)),
+                                         ("label_smooth", lambda x: layers.label_smooth(x, epsilon=0.1))])
 def test_an_input_of_a_later_version_is_refused(type, build, exe):
     """An operator with kernels, and one that is made of others: a ScaleTensor would give another result."""
     x = layers.data("x", [3])
@@ -146,7 +148,8 @@ def test_an_input_of_a_later_version_is_refused(type, build, exe):
     op.desc.set_input("ScaleTensor", ["@EMPTY@"])
     exe.run(feed={"x": np.ones((1, 3), "float32")}, fetch_list=[out])
     op.desc.set_input("ScaleTensor", [other.name])
-    with pytest.raises(fluid.core.UnsupportedError, match=f"{type}: there is no input named ScaleTensor, which the program gives '{other.name}'"):
+    with pytest.raises(fluid.core.UnsupportedError, match=f"{type}: there is no input named ScaleTensor, which the program gives "
+                                                          f"'{other.name}'"):
         exe.run(feed={"x": np.ones((1, 3), "float32")}, fetch_list=[out])
 
 
@@ -157,7 +160,8 @@ def test_a_gradient_of_one_more_output_must_be_zero(made_by, is_refused, exe):
     block = fluid.default_main_program().global_block()
     index, op = next((i, op) for i, op in enumerate(block.ops) if op.type == "softmax_with_cross_entropy_grad")
     softmax = op.input("Softmax")[0]
-    block._insert_op(index, type=made_by, inputs={"X": [softmax]}, outputs={"Out": [block.create_var(name=f"{softmax}@GRAD", dtype="float32")]})
+    block._insert_op(index, type=made_by, inputs={"X": [softmax]},
+                     outputs={"Out": [block.create_var(name=f"{softmax}@GRAD", dtype="float32")]})
     op = next(op for op in block.ops if op.type == "softmax_with_cross_entropy_grad")
     op.desc.set_input("Softmax@GRAD", [f"{softmax}@GRAD"])
     exe.run(fluid.default_startup_program())

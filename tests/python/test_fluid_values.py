@@ -31,7 +31,8 @@ def run(feed, *fetches):
 @pytest.mark.parametrize("resize", [L.resize_nearest, L.resize_bilinear])
 def test_images_of_bytes_are_resized_as_floats_are_and_cut_off(resize):
     image = np.random.default_rng(0).integers(0, 256, (2, 3, 5, 7)).astype("uint8")
-    got, want = run({"x": image, "y": image.astype("float32")}, resize(data("x", [-1, 3, 5, 7], dtype="uint8"), [9, 4]), resize(data("y", [-1, 3, 5, 7]), [9, 4]))
+    got, want = run({"x": image, "y": image.astype("float32")}, resize(data("x", [-1, 3, 5, 7], dtype="uint8"), [9, 4]),
+                    resize(data("y", [-1, 3, 5, 7]), [9, 4]))
     assert got.dtype == np.uint8
     np.testing.assert_array_equal(got, np.floor(want))
 
@@ -59,7 +60,8 @@ def test_ids_of_any_rank_are_looked_up_and_summed(shape):
     ids = fluid.create_lod_tensor(np.arange(6).reshape(shape), [[2, 1]])
     table = np.arange(20, dtype="float32").reshape(10, 2)
     weights = L.create_parameter([10, 2], "float32", "table")
-    out = made("fused_embedding_seq_pool", {"W": [weights], "Ids": [L.data("ids", shape[1:], dtype="int64", lod_level=1)]}, {"combiner": "sum"})
+    out = made("fused_embedding_seq_pool", {"W": [weights], "Ids": [L.data("ids", shape[1:], dtype="int64", lod_level=1)]},
+               {"combiner": "sum"})
     got, = fluid.Executor().run(feed={"ids": ids, "table": table}, fetch_list=[out])
     rows = table[np.arange(6)].reshape(3, 4)
     np.testing.assert_array_equal(got, [rows[0] + rows[1], rows[2]])
@@ -101,7 +103,8 @@ def test_soft_labels_and_numbers_that_others_read_stay_floats():
     assert shared.dtype == fluid.core.VarDesc.VarType.FP32
 
 
-@pytest.mark.parametrize("name, harmless, other", [("padding_algorithm", "EXPLICIT", "SAME"), ("keepdims", False, True), ("Scale_out", 1.0, 0.5)])
+@pytest.mark.parametrize("name, harmless, other", [("padding_algorithm", "EXPLICIT", "SAME"), ("keepdims", False, True),
+                                                   ("Scale_out", 1.0, 0.5)])
 def test_an_attribute_of_a_later_version_that_changes_the_result_is_refused(name, harmless, other, tmp_path):
     out = L.pool2d(data("x", [1, 1, 4, 4]), 2, "max", 2)
     for value in (harmless, other):

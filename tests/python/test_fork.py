@@ -205,5 +205,6 @@ HAMMER = """
 
 def test_a_child_that_is_forked_while_threads_do_everything_does_everything():
     script = textwrap.dedent(HAMMER).replace("FORKS", "40").replace("LIMIT", str(LIMIT))
-    done = subprocess.run([sys.executable, "-X", "faulthandler", "-c", script], check=False, capture_output=True, text=True, timeout=10 * LIMIT)
+    done = subprocess.run([sys.executable, "-X", "faulthandler", "-c", script], check=False, capture_output=True, text=True,
+                          timeout=10 * LIMIT)
     assert (done.returncode, done.stdout, done.stderr) == (0, "{7}\n", "")

@@ -44,7 +44,8 @@ def test_weights_that_do_not_fit_change_nothing(tmp_path: Path) -> None:
     net()
     before, path = np.array(fluid.fetch_var("a.w_0")), tmp_path / "m.safetensors"
     good = {name: np.array(fluid.fetch_var(name)) * 2 for name in ("a.b_0", "a.w_0", "b.b_0", "b.w_0")}
-    for change, kind, text in [({"b.w_0": good["b.w_0"].T.copy()}, errors.ShapeError, r"'b\.w_0' .* has the shape \[2, 4\], the program wants \[4, 2\]"),
+    for change, kind, text in [({"b.w_0": good["b.w_0"].T.copy()}, errors.ShapeError,
+                                r"'b\.w_0' .* has the shape \[2, 4\], the program wants \[4, 2\]"),
                                ({"b.w_0": good["b.w_0"].astype("int64")}, errors.DTypeError, "is int64, the program wants float32"),
                                ({"b.w_1": good["b.w_0"]}, errors.NotFoundError, r"no variable 'b\.w_1'.*did you mean")]:
         library.save_file({**good, **change}, path)
@@ -62,7 +63,8 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     formats.save_safetensors(path)
     good = path.read_bytes()
-    for bad in (b"", good[:4], b"\xff" * 8 + good[8:], good[:-4], good.replace(b"F32", b"F33", 1), good.replace(b"[0,", b"[9,", 1).replace(b"[0, ", b"[9, ", 1)):
+    for bad in (b"", good[:4], b"\xff" * 8 + good[8:], good[:-4], good.replace(b"F32", b"F33", 1),
+                good.replace(b"[0,", b"[9,", 1).replace(b"[0, ", b"[9, ", 1)):
         path.write_bytes(bad)
         with pytest.raises(errors.FormatError, match="m.safetensors"):
             read_safetensors(path)
@@ -124,7 +126,8 @@ def facts(begin=0, end=24, shape=(2, 3), dtype="F32"):
     ({"a": facts(dtype=["F32"])}, "array 'a' has the type"),
     ({"a": facts(dtype="Q4")}, "array 'a' has the type 'Q4'"),
     (b'{"a": %s, "a": %s}' % ((json.dumps(facts()).encode(),) * 2), "its header has the name 'a' twice"),
-    ({"a": facts(0, 16, (4,)), "b": facts(8, 24, (4,))}, "array 'b': it lies in bytes 8 to 24, and overlaps array 'a', which ends at byte 16"),
+    ({"a": facts(0, 16, (4,)), "b": facts(8, 24, (4,))},
+     "array 'b': it lies in bytes 8 to 24, and overlaps array 'a', which ends at byte 16"),
     ({"a": facts(0, 8, (2,)), "b": facts(16, 24, (2,))}, "array 'b': it lies in bytes 16 to 24, and leaves a gap after array 'a'"),
     ({"a": facts(8, 24, (4,))}, "array 'a': .* leaves a gap after the header"),
     ({"a": facts(0, 16, (4,))}, "its arrays end at byte 16 of 24"),
@@ -147,7 +150,8 @@ def test_every_valid_safetensors_header_is_read(tmp_path):
     assert read_safetensors(tmp_path / "x")["a"].shape == ()
 
 
-ODD = [None, True, False, -1, 0, 1, 2, 1.5, 1e300, float("nan"), 1 << 31, 1 << 62, 1 << 64, "", "F32", "BF16", "2", [], [0], [0, 8], {}, {"a": 1}]
+ODD = [None, True, False, -1, 0, 1, 2, 1.5, 1e300, float("nan"), 1 << 31, 1 << 62, 1 << 64, "", "F32", "BF16", "2", [], [0], [0, 8], {},
+       {"a": 1}]
 
 
 def odder(value, random):

@@ -1,4 +1,5 @@
-"""fused_elemwise_activation as the operator tests of Fluid have it: all pairs of functions, each argument as the smaller one, any axis, with gradients."""
+"""fused_elemwise_activation as the operator tests of Fluid have it: all pairs of functions, each argument as the smaller one, any axis,
+with gradients."""
 
 import numpy as np
 import pytest
@@ -50,7 +51,8 @@ def test_the_fused_operator_computes_both_functions_and_their_gradients(name, x_
             functors = [binary, unary] if order == "binary first" else [unary, binary]
             with fluid.program_guard(fluid.Program(), fluid.Program()):
                 block = fluid.default_main_program().global_block()
-                names = [block.create_var(name=name, shape=shape, dtype="float64", stop_gradient=False) for name, shape in zip("xy", shapes)]
+                names = [block.create_var(name=name, shape=shape, dtype="float64", stop_gradient=False) for name,
+                         shape in zip("xy", shapes)]
                 out, middle = (block.create_var(name=name, dtype="float64") for name in ("out", "middle"))
                 block.append_op(type="fused_elemwise_activation", inputs={"X": [names[0]], "Y": [names[1]]},
                                 outputs={"Out": [out], "IntermediateOut": [middle]},

@@ -1,6 +1,7 @@
 """Every class with native memory: copies, uses after the end, threads that race, finalisers at exit, and forked children.
 
-The classes are found by looking at the package's sources and at its classes. A new one needs an entry in MAKERS, or this test fails by its name.
+The classes are found by looking at the package's sources and at its classes. A new one needs an entry in MAKERS, or this test fails by its
+name.
 """
 
 from __future__ import annotations
@@ -147,9 +148,11 @@ def owns_memory(node):
     """Return whether a class keeps what the core gives: a Native, or what a call of the core returns as new."""
     for one in ast.walk(node):
         targets = one.targets if isinstance(one, ast.Assign) else [one.target] if isinstance(one, ast.AnnAssign) else []
-        if any(isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self" for target in targets):
+        if any(isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"
+               for target in targets):
             for call in ast.walk(one):
-                if isinstance(call, ast.Call) and ("Native" in ast.unparse(call.func) or ast.unparse(call.func).endswith(("_new", "new_handle"))):
+                if isinstance(call, ast.Call) and ("Native" in ast.unparse(call.func)
+                                                   or ast.unparse(call.func).endswith(("_new", "new_handle"))):
                     if not ast.unparse(call.func).startswith("ffi.new") or ast.unparse(call.func) == "ffi.new_handle":
                         return True
         if isinstance(one, ast.arg) and one.arg in ("ptr", "_ptr"):
@@ -194,7 +197,8 @@ def test_a_copy_counts_or_is_refused_by_name(world, name):
         try:
             copied = doing(one)
         except TypeError as error:
-            assert re.match(rf"an? {type(one).__name__} cannot be (copied|pickled): it is bound to memory of the core\. [A-Z]", str(error)), error
+            assert re.match(rf"an? {type(one).__name__} cannot be (copied|pickled): it is bound to memory of the core\. [A-Z]",
+                            str(error)), error
             use(one)
             continue
         use(copied)
@@ -379,7 +383,8 @@ def test_threads_run_a_predictor_that_others_close_and_follow(world):
         shared[0] = fluid.serving.Predictor(world.folder / "model")
 
     run = lambda: shared[0].run(FEED)
-    assert race(replace, run, run, lambda: shared[0].close(), lambda: shared[0].follow(0.001), lambda: shared[0].refresh(), seconds=0.5) == []
+    assert race(replace, run, run, lambda: shared[0].close(), lambda: shared[0].follow(0.001), lambda: shared[0].refresh(),
+                seconds=0.5) == []
 
 
 def test_threads_go_over_a_dataset_that_others_set_anew(world):

@@ -12,8 +12,8 @@ from pathlib import Path
 import cluster
 import pytest
 from host_support import SHARED, SLACK, OnHosts, assert_same, fresh_mark, three_hosts
-from job_support import (LIMIT, MPIS, ROW_SETS, SCRIPT, alone, assert_same_tables, assert_within, each_mpi, environment, job_lines, launch_under_mpi, launch_command,
-                         needs_mpi)
+from job_support import (LIMIT, MPIS, ROW_SETS, SCRIPT, alone, assert_same_tables, assert_within, each_mpi, environment, job_lines,
+                         launch_under_mpi, launch_command, needs_mpi)
 
 from trireme.launch import cli
 from trireme.errors import NotFoundError
@@ -68,7 +68,8 @@ def test_a_host_that_cannot_be_reached_is_named(capsys, tmp_path):
 
 
 @needs_mpi
-@pytest.mark.parametrize("ssh, text", [("no-such-ssh -p 22", "host 192.0.2.1: 'no-such-ssh', which is to reach it, cannot be started: No such file"),
+@pytest.mark.parametrize("ssh, text",
+                         [("no-such-ssh -p 22", "host 192.0.2.1: 'no-such-ssh', which is to reach it, cannot be started: No such file"),
                                        ("'ssh", "--ssh \"'ssh\": No closing quotation"), (" ", "--ssh ' ': this is no command")])
 def test_an_ssh_that_reaches_no_host_is_named(ssh, text, capsys):
     assert cli.main(["launch", "--hosts", "192.0.2.1", "--ssh", ssh, str(SCRIPT)]) == 2
@@ -401,7 +402,8 @@ def test_a_replica_takes_the_place_of_a_server_whose_host_is_lost(three, mark, t
 def test_a_replica_has_the_rows_that_a_script_sets(three, tmp_path):
     seen = three.folder / "seen"
     job = Job(three, "--out", three.folder / "r", "--seen", seen, "--pause", 0.4, script=ROW_SETS, servers=3, replicas=1, restarts=1)
-    job.wait_for(lambda: "10\n" in Path(f"{seen}.0").read_text() if Path(f"{seen}.0").exists() else None, "the steps after a table is loaded")
+    job.wait_for(lambda: "10\n" in Path(f"{seen}.0").read_text() if Path(f"{seen}.0").exists() else None,
+                 "the steps after a table is loaded")
     three.cut("h2")
     try:
         code, text = job.end(70)
@@ -439,8 +441,8 @@ def test_a_replica_that_dies_is_missed_by_nobody(three, mark, tmp_path):
 @needs_mpi
 @pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")
 def test_a_standby_becomes_the_replica_of_a_server_that_has_lost_its_own(three, mark, tmp_path):
-    """The replica of server 1 dies, on h3, and the standby there follows it in the middle of the job; the server dies, and a standby of h2 takes
-    its place; then h2 is lost."""
+    """The replica of server 1 dies, on h3, and the standby there follows it in the middle of the job; the server dies, and a standby of h2
+    takes its place; then h2 is lost."""
     args = ("--steps", 500, "--optimizer", "momentum", "--table", "--clip", 0.5, "--out")
     job = Job(three, *args, three.folder / "r.npz", "--count", mark, "--pause", 0.01, restarts=1, replicas=1, version="5")
     job.await_steps(mark, 1)
@@ -655,9 +657,11 @@ def test_doctor_names_a_host_with_a_slow_link(three):
 def explained(three, *options):
     """Run a small job over slow links; return the figures of its logs."""
     logs = three.folder / "logs"
-    command = [sys.executable, "-m", "trireme", "launch", "--servers", 1, "--trainers", 1, "--standbys", 0, "--hostfile", three.hostfile, "--ssh", three.ssh,
+    command = [sys.executable, "-m", "trireme", "launch", "--servers", 1, "--trainers", 1, "--standbys", 0, "--hostfile", three.hostfile,
+               "--ssh", three.ssh,
                "--log", logs, *options, SCRIPT.with_name("paced.py"), "--steps", 15, "--width", 600, "--batch", 1]
-    done = subprocess.run(three.command(command), env=environment(), capture_output=True, text=True, timeout=100, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(three.command(command), env=environment(), capture_output=True, text=True, timeout=100, check=False,
+                          stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stdout + done.stderr
     return figures_of(read_logs(logs))
 

@@ -65,7 +65,8 @@ def new_modules(what, **variables):
 def test_the_package_alone_loads_nothing():
     alone = {"__future__", "trireme", "trireme.native", "trireme.native.lazy"}
     assert new_modules("trireme") == alone
-    assert new_modules("trireme", TRIREME_NUM_THREADS="1") == {*alone, "trireme.native.env_names"}      # which knows what variables there are
+    # which knows what variables there are
+    assert new_modules("trireme", TRIREME_NUM_THREADS="1") == {*alone, "trireme.native.env_names"}
 
 
 def test_a_script_loads_few_modules_beside_numpy():
@@ -74,7 +75,8 @@ def test_a_script_loads_few_modules_beside_numpy():
     ours = {name for name in found if name.startswith("trireme")}
     assert found - ours <= PYTHONS, "load these where they are used"
     assert len(ours) <= 75, f"{len(ours)} modules: load some of them where they are used (lazy.py)"
-    assert ours.isdisjoint(f"trireme.{name}" for name in ("distributed", "launch", "formats", "contrib", "observe", "serving", "port", "feeding", "reader"))
+    assert ours.isdisjoint(f"trireme.{name}" for name in ("distributed", "launch", "formats", "contrib", "observe", "serving", "port",
+                                                          "feeding", "reader"))
 
 
 @pytest.mark.parametrize("package", ["trireme", "trireme.checkpoint", "trireme.distributed", "trireme.reader"])
@@ -82,7 +84,8 @@ def test_the_names_for_type_checkers_are_the_names_that_are_loaded(package):
     module = importlib.import_module(package)
     tree = ast.parse(Path(module.__file__).read_text())
     block, = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
-    told = {name.name: f"{'.' * (statement.level - 1)}{'.' if statement.level > 1 else ''}{statement.module or ''}" for statement in block.body for name in statement.names}
+    told = {name.name: f"{'.' * (statement.level - 1)}{'.' if statement.level > 1 else ''}{statement.module or ''}"
+            for statement in block.body for name in statement.names}
     call, = (node.value for node in ast.walk(tree) if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("load_later("))
     later = {name: where for where, names in ast.literal_eval(call.args[1]).items() for name in names}
     assert later == told

@@ -188,7 +188,8 @@ def test_a_model_is_not_written_without_a_feed_that_it_needs(exe, tmp_path):
              lambda: fluid.serving.export_model(str(tmp_path / "m"), ["a"], [y], exe),
              lambda: fluid.io.save_inference_model(str(tmp_path / "m"), ["a"], [b], exe)]
     for one in write:
-        with pytest.raises(fluid.errors.NotFoundError, match=r"the model needs 'b', which .* reads, and it is not fed: the feeds are \['a'\][^$]*test_io.py"):
+        with pytest.raises(fluid.errors.NotFoundError,
+                           match=r"the model needs 'b', which .* reads, and it is not fed: the feeds are \['a'\][^$]*test_io.py"):
             one()
         assert not (tmp_path / "m").exists()
     assert fluid.io.save_inference_model(str(tmp_path / "m"), ["a", "b"], [y], exe) == [y.name]

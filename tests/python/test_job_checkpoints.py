@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from job_support import (
-    LIMIT, MPIS, Launched, alone, assert_within, each_mpi, environment, job_lines, launch, launch_under_mpi, needs_mpi, results, wait_for_newest,
+    LIMIT, MPIS, Launched, alone, assert_within, each_mpi, environment, job_lines, launch, launch_under_mpi, needs_mpi, results,
+    wait_for_newest,
 )
 
 from trireme import checkpoint as checkpoints
@@ -72,8 +73,8 @@ def test_a_resumed_job_ends_like_one_that_was_not_stopped(servers, killed, unint
 
 
 def test_a_trainer_without_a_step_since_the_launch_goes_on_as_the_others_do(tmp_path):
-    """Trainer 1 had come to the end of its data before. When the job is started again, the servers' memory counts from the checkpoint that the launch
-    began with, for a trainer that has no step in it, too, and not from a newer one."""
+    """Trainer 1 had come to the end of its data before. When the job is started again, the servers' memory counts from the checkpoint that
+    the launch began with, for a trainer that has no step in it, too, and not from a newer one."""
     folder, mark = tmp_path / "c", tmp_path / "mark"
     args = ("--few", "--steps", 60, "--pause", 0.03, "--mark", mark)
     code, text = Launched(1, 2, *args, "--ask", 8, script=RESUME, options=keep(folder, 5, "--mode", "async")).end()
@@ -451,7 +452,8 @@ def test_save_persistables_in_a_job_has_the_optimizers_state(tmp_path):
 
 
 def test_a_folder_that_can_be_written_no_more_is_said_and_training_goes_on_to_an_end_that_is_no_good_one(uninterrupted, tmp_path):
-    job = Launched(2, 2, "--out", tmp_path / "r.npz", "--pause", 0.05, "--mark", tmp_path / "begun", script=RESUME, options=keep(tmp_path / "c"))
+    job = Launched(2, 2, "--out", tmp_path / "r.npz", "--pause", 0.05, "--mark", tmp_path / "begun", script=RESUME,
+                   options=keep(tmp_path / "c"))
     job.await_training(tmp_path / "begun")
     (tmp_path / "c").rename(tmp_path / "before")
     (tmp_path / "c").touch()

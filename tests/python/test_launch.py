@@ -64,7 +64,8 @@ def test_variables_go_to_both_kinds_of_ranks_on_other_hosts():
 
 
 def start_with_replicas(folder, lost=(), follows={4: 0, 5: 1}):    # noqa: B006 - it stays as it is
-    """A start of two servers on hosts a and b, whose replicas, ranks 4 and 5, are on b and a; trainer 0 is on a, a standby, rank 3, on c."""
+    """A start of two servers on hosts a and b, whose replicas, ranks 4 and 5, are on b and a; trainer 0 is on a, a standby, rank 3, on
+    c."""
     ranks = Ranks(os.getpid(), folder, 2, 1, 1, False, 2)
     ranks.known = {rank: SimpleNamespace(rank=rank, host=host) for rank, host in enumerate("abacba")}
     for path in folder.iterdir():
@@ -349,7 +350,8 @@ def test_a_job_of_one_host_listens_on_this_host_alone(version, tmp_path):
 def test_servers_that_hold_nothing_are_said_once(tmp_path):
     (tmp_path / "go").touch()
     text = launch_under_mpi(5, 2, tmp_path / "go", 1, script=SCRIPT.with_name("says.py"))
-    assert text.count("servers have nothing to hold") == 1 and re.search(r"^trireme: (\d) of 5 servers have nothing to hold: --servers (\d) is", text, re.M), text
+    assert text.count("servers have nothing to hold") == 1 and re.search(r"^trireme: (\d) of 5 servers have nothing to hold: --servers "
+                                                                         r"(\d) is", text, re.M), text
     assert "nothing to hold" not in launch_under_mpi(1, 2, tmp_path / "go", 1, script=SCRIPT.with_name("says.py"))
 
 
@@ -540,7 +542,8 @@ def test_mistakes_end_the_job_and_are_explained(fault, message):
     ("initializer", r"first value of w: .*'max': 0\.1.* here, .*'max': 0\.2.* there"),
     ("initializer seed", r"first value of w: .*'seed': 0.* here, .*'seed': 5.* there"),
     ("array", r"first value of v: .*assign_value.* here, .*assign_value.* there"),
-    ("momentum", r"operator \d+ of server 0: .*mu=0\.9.* here, .*mu=0\.8.* there|operator \d+ of the trainers: .*'mu': 0\.89.* here, .*'mu': 0\.8.* there"),
+    ("momentum",
+     r"operator \d+ of server 0: .*mu=0\.9.* here, .*mu=0\.8.* there|operator \d+ of the trainers: .*'mu': 0\.89.* here, .*'mu': 0\.8.* there"),
 ])
 @pytest.mark.parametrize("mode", ["sync", "geo(2)"])
 def test_values_that_trainer_0_alone_would_have_are_the_same_in_all_scripts(what, message, mode):
@@ -608,7 +611,8 @@ def test_a_job_without_servers_is_refused():
 @needs_mpi
 def test_a_job_that_takes_too_long_names_a_trainer_that_makes_no_step():
     code, text = Launched(1, 2, "--prepare", 60, options=("--timeout", 4, "--progress", 0)).end()
-    assert code == 124 and re.search(r"it did not end within 4 s; rank 1 \(trainer 0\) has made no step for \d+ s; rank 2 \(trainer 1\) has made", text), text
+    assert code == 124 and re.search(r"it did not end within 4 s; rank 1 \(trainer 0\) has made no step for \d+ s; rank 2 \(trainer 1\) "
+                                     r"has made", text), text
 
 
 @needs_mpi
@@ -666,6 +670,6 @@ def test_a_killed_mpirun_ends_all_ranks(version):
 @needs_mpi
 def test_a_rank_does_not_launch():
     words = [next(iter(MPIS.values())).mpirun, *(["--allow-run-as-root"] if os.geteuid() == 0 else []), "-np", "1"]
-    done = subprocess.run([*words, sys.executable, "-m", "trireme", "launch", str(SCRIPT)], env=environment(), capture_output=True, text=True,
-                          timeout=LIMIT, check=False)
+    done = subprocess.run([*words, sys.executable, "-m", "trireme", "launch", str(SCRIPT)], env=environment(), capture_output=True,
+                          text=True, timeout=LIMIT, check=False)
     assert done.returncode == 2 and "is itself a rank of a job" in done.stderr

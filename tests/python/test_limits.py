@@ -64,7 +64,8 @@ def test_a_trainer_that_its_cgroup_has_no_memory_for_is_named():
             time.sleep(0.05)
         folder.rmdir()
     assert done.returncode == 1, done.stderr
-    assert f"rank 2 (trainer 1): the kernel ended it for want of memory; the limit of its cgroup, {folder}, is 419 MB" in done.stderr, done.stderr
+    assert (f"rank 2 (trainer 1): the kernel ended it for want of memory; the limit of its cgroup, {folder}, is 419 "
+            "MB") in done.stderr, done.stderr
 
 
 def test_more_ranks_than_a_host_can_hold_are_refused(capsys):
@@ -88,7 +89,8 @@ def test_an_option_has_its_whole_name_and_an_error_one_prefix(capsys):
         cli.main(["launch", "--server", "2", "--dry-run", __file__])
     assert "unrecognized arguments: --server" in capsys.readouterr().err
     assert cli.main(["launch", "--resume", "--dry-run", __file__]) == 2
-    assert capsys.readouterr().err.startswith("trireme launch: --resume, --resume-or-begin, --anew and --checkpoint-... need --checkpoint DIR")
+    assert capsys.readouterr().err.startswith("trireme launch: --resume, --resume-or-begin, --anew and --checkpoint-... need --checkpoint "
+                                              "DIR")
 
 
 @needs_mpi
@@ -142,7 +144,8 @@ refused(lambda: fluid.serving.Predictor(folder + "/exported"), ["exported/big'"]
 
 
 def test_a_variable_without_memory_is_named_with_its_bytes_and_the_limit(tmp_path):
-    done = subprocess.run([sys.executable, "-c", ADDRESSES, tmp_path], env=environment(), capture_output=True, text=True, timeout=LIMIT, check=False)
+    done = subprocess.run([sys.executable, "-c", ADDRESSES, tmp_path], env=environment(), capture_output=True, text=True, timeout=LIMIT,
+                          check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -152,14 +155,18 @@ FIRST_PRODUCT = ("import numpy as np, trireme as fluid; L = fluid.layers; y = L.
 
 def test_a_library_that_would_end_the_process_for_want_of_addresses_is_not_loaded():
     line = ["bash", "-c", "ulimit -v 200000 && exec \"$@\"", "bash", sys.executable, "-c", FIRST_PRODUCT]
-    done = subprocess.run(line, env=environment() | {"OPENBLAS_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=LIMIT, check=False)
-    assert done.returncode == 1 and "OpenBLAS takes about 128 MiB of addresses" in done.stderr and "may have 200000 KiB" in done.stderr, done.stderr
+    done = subprocess.run(line, env=environment() | {"OPENBLAS_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=LIMIT,
+                          check=False)
+    assert done.returncode == 1 and ("OpenBLAS takes about 128 MiB of "
+                                     "addresses") in done.stderr and "may have 200000 KiB" in done.stderr, done.stderr
 
 
 @needs_mpi
 @pytest.mark.mpi
-@pytest.mark.parametrize(("limit", "words"), [(200000, "Open MPI takes about 320 MiB of addresses"), (1000000, "of the 1000000 KiB that this process may have")])
+@pytest.mark.parametrize(("limit", "words"), [(200000, "Open MPI takes about 320 MiB of addresses"),
+                                              (1000000, "of the 1000000 KiB that this process may have")])
 def test_a_job_under_a_limit_of_addresses_that_is_too_low_names_it(limit, words):
-    line = ["bash", "-c", f"ulimit -v {limit} && exec \"$@\"", "bash", *launch_command(1, 1, "--steps", 3, options=("--standbys", 0, "--restarts", 0))]
+    line = ["bash", "-c", f"ulimit -v {limit} && exec \"$@\"", "bash",
+            *launch_command(1, 1, "--steps", 3, options=("--standbys", 0, "--restarts", 0))]
     done = subprocess.run(line, env=environment(), capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.returncode == 1 and words in done.stderr and "signal" not in done.stderr, done.stderr

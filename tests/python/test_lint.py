@@ -29,7 +29,8 @@ def test_workflows_use_actions_of_one_commit_and_make(path):
     """A tag of an action may move; a commit does not. What a workflow runs can be run anywhere."""
     text = path.read_text()
     used = re.findall(r"uses: (\S+)(.*)", text)
-    assert used and all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", name) and re.fullmatch(r"  # v\d+\.\d+\.\d+", version) for name, version in used)
+    assert used and all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", name) and re.fullmatch(r"  # v\d+\.\d+\.\d+", version) for name,
+                        version in used)
     assert "permissions:\n  contents: read\n" in text and len(re.findall("timeout-minutes:", text)) == len(re.findall("runs-on:", text))
     targets = set(re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.M)[1].split())
     assert {*re.findall(r"run: make (\w+)$", text, re.M)} <= targets

@@ -186,7 +186,8 @@ def test_mistakes_are_explained(table, exe, tmp_path):
         exe.train_from_dataset(dataset=data, fetch_list=["nothing"])
     with pytest.raises(ValueError, match="2 texts in fetch_info for 1"):
         exe.train_from_dataset(dataset=data, fetch_list=[loss], fetch_info=["a", "b"])
-    for wrong, text in [(dict(fetch_list=loss), "fetch_list must be a list, got Variable"), (dict(fetch_info=3), "fetch_info must be a list, got 3"),
+    for wrong, text in [(dict(fetch_list=loss), "fetch_list must be a list, got Variable"),
+                        (dict(fetch_info=3), "fetch_info must be a list, got 3"),
                         (dict(epochs=0), "epochs=0; a whole number from 1 to"), (dict(epochs="9"), "epochs='9'; a whole"),
                         (dict(steps=-1), "steps=-1; a whole number from 0"), (dict(thread=257), "thread=257; a whole number from 0 to 256"),
                         (dict(print_period=1.5), "print_period=1.5; a whole number")]:

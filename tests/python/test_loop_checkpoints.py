@@ -50,7 +50,8 @@ def run(*args, code=0, env=None):
 
 def test_a_disk_that_stays_full_is_no_good_end_of_a_loop(tmp_path):
     text = run(tmp_path / "data", "--keep-in", tmp_path / "c", code=1, env=full_disk(tmp_path, "STAYS"))
-    assert text.count("trireme warning: a checkpoint was not written: ") == 1 and re.search(r"No space left on device: \d+ of its file system's \d+ bytes are free", text)
+    assert text.count("trireme warning: a checkpoint was not written: ") == 1 and re.search(r"No space left on device: \d+ of its file "
+                                                                                            r"system's \d+ bytes are free", text)
     assert "FileError: the last checkpoint was not written: " in text and not list((tmp_path / "c").iterdir())
 
 

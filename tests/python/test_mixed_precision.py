@@ -1,4 +1,5 @@
-"""fluid.contrib.mixed_precision: where casts go, what stays float32, loss scaling, and that nets learn as well in one process and in jobs."""
+"""fluid.contrib.mixed_precision: where casts go, what stays float32, loss scaling, and that nets learn as well in one process and in
+jobs."""
 
 import json
 import re
@@ -119,8 +120,8 @@ def test_variables_of_sub_blocks_and_variables_that_are_written_twice_keep_their
 def test_dynamic_scaling_leaves_out_a_step_that_is_not_finite_and_shrinks_the_factor():
     x = layers.data("x", [3])
     loss = layers.mean(layers.fc(x, 1, param_attr="w", bias_attr=False))
-    optimizer = mixed_precision.decorate(fluid.optimizer.SGD(1.0), init_loss_scaling=2.0**15, incr_every_n_steps=2, decr_every_n_nan_or_inf=1,
-                                         incr_ratio=4.0, decr_ratio=0.5, dtype="float16")
+    optimizer = mixed_precision.decorate(fluid.optimizer.SGD(1.0), init_loss_scaling=2.0**15, incr_every_n_steps=2,
+                                         decr_every_n_nan_or_inf=1, incr_ratio=4.0, decr_ratio=0.5, dtype="float16")
     optimizer.minimize(loss)
     exe, scaling = fluid.Executor(), optimizer.get_loss_scaling()
     exe.run(fluid.default_startup_program())

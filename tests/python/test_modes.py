@@ -81,7 +81,8 @@ def test_trainers_end_with_numbers_in_every_mode(mode, tmp_path):
 
 
 @needs_mpi
-@pytest.mark.parametrize("version, mode", [*[(max(MPIS, default=""), mode) for mode in ALONE], *[(one, "async") for one in sorted(MPIS)[:-1]]])
+@pytest.mark.parametrize("version, mode", [*[(max(MPIS, default=""), mode) for mode in ALONE],
+                                           *[(one, "async") for one in sorted(MPIS)[:-1]]])
 def test_in_asynchronous_modes_a_death_interrupts_nobody(version, mode, tmp_path):
     out = tmp_path / "params.npz"
     code, text = Launched(2, 3, "--steps", 60, "--pause", 0.005, "--out", out, "--fault", "kill", "--fault-trainer", 1,

@@ -41,7 +41,8 @@ OTHERS_OPTIONS = {"--interleave": "of numactl"}
 
 def pages() -> dict[str, str]:
     """The pages by their path, and without their blocks of code, of which tests run most."""
-    found = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / folder / "README.md" for folder in ("deploy", "benchmarks", "framework", "kernels", "pserver", "storage"))]
+    found = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"),
+             *(ROOT / folder / "README.md" for folder in ("deploy", "benchmarks", "framework", "kernels", "pserver", "storage"))]
     return {str(path.relative_to(ROOT)): re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S) for path in found
             if str(path.relative_to(ROOT)) not in FOREIGN}
 
@@ -49,7 +50,8 @@ def pages() -> dict[str, str]:
 def docstrings() -> dict[str, str]:
     """The docstrings of each file of the package."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    return {str(path.relative_to(ROOT)): "\n".join(ast.get_docstring(node) or "" for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds))
+    return {str(path.relative_to(ROOT)): "\n".join(ast.get_docstring(node) or ""
+                                                   for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds))
             for path in PACKAGE.rglob("*.py")}
 
 
@@ -67,7 +69,8 @@ def lost(pattern: str, exists: Any) -> list[str]:
 
 @cache
 def _sources(*kinds: str) -> str:
-    folders = ("framework", "kernels", "storage", "pserver", "serving", "trainer", "proto", "python", "examples", "benchmarks", "deploy", "tests", "cmake")
+    folders = ("framework", "kernels", "storage", "pserver", "serving", "trainer", "proto", "python", "examples", "benchmarks", "deploy",
+               "tests", "cmake")
     return "\n".join(path.read_text(errors="replace") for folder in folders for kind in kinds for path in (ROOT / folder).rglob(kind)
                      if path.name != Path(__file__).name)
 
@@ -96,10 +99,12 @@ def _is_there(name: str) -> bool:
 @cache
 def _words_of(owner: type) -> frozenset[str]:
     path = PACKAGE.parent / (owner.__module__.replace(".", "/") + ".py")
-    return frozenset(re.findall(r"self\.(\w+)|^    (\w+)\b", path.read_text(), re.M) and re.findall(r"\w+", path.read_text())) if path.exists() else frozenset()
+    return frozenset(re.findall(r"self\.(\w+)|^    (\w+)\b", path.read_text(), re.M)
+                     and re.findall(r"\w+", path.read_text())) if path.exists() else frozenset()
 
 
-MODULES = "|".join(sorted(("fluid", "trireme", "layers", "distributed", "io", "optimizer", "serving", "callbacks", "formats", "initializer", "profiler", "core",
+MODULES = "|".join(sorted(("fluid", "trireme", "layers", "distributed", "io", "optimizer", "serving", "callbacks", "formats", "initializer",
+                           "profiler", "core",
                            "contrib", "metrics", "reader", "dataset", "clip", "regularizer", "backward", "transpiler")))
 
 
@@ -113,7 +118,8 @@ def test_the_packages_names_exist():
 def test_words_of_the_sources_exist():
     """A name with an underscore is that of a function, an argument, an attribute, a file or a variable of ours."""
     words = _words("*.py", "*.[ch]", "*.def", "*.proto", "*.cmake", "*.txt", "*.sh", "*.yaml")
-    files = {path.stem for folder in ("python", "pserver", "framework", "storage", "trainer", "serving", "kernels", "tests") for path in (ROOT / folder).rglob("*.*")}
+    files = {path.stem for folder in ("python", "pserver", "framework", "storage", "trainer", "serving", "kernels", "tests")
+             for path in (ROOT / folder).rglob("*.*")}
     pattern = r"^([a-z]\w*_\w*[a-z0-9])(?:\(.*\))?$"
     assert sum(bool(re.search(pattern, text)) for text, _ in named()) > 800
     assert lost(pattern, lambda name: name in words or name in files or name in ELSEWHERE) == []
@@ -135,7 +141,8 @@ def test_options_exist():
 
 
 def test_options_of_a_command_are_its_own():
-    commands = {name: parser for action in command_parser()._actions if isinstance(action.choices, dict) for name, parser in action.choices.items()}
+    commands = {name: parser for action in command_parser()._actions if isinstance(action.choices, dict) for name,
+                parser in action.choices.items()}
     strange = []
     for text, where in named():
         found = re.match(r"trireme (\w+)((?: .*)?)$", text)
@@ -163,4 +170,5 @@ def test_the_bare_command_lists_the_commands():
 
 
 def test_variables_of_the_environment_exist():
-    assert lost(r"(?<!\w)TRIREME_([A-Z_]*[A-Z])(?![\w*])", lambda name: name in env_names.NAMES or f"TRIREME_{name}" in _words("CMakeLists.txt", "*.cmake", "*.h")) == []
+    assert lost(r"(?<!\w)TRIREME_([A-Z_]*[A-Z])(?![\w*])", lambda name: name in env_names.NAMES
+                or f"TRIREME_{name}" in _words("CMakeLists.txt", "*.cmake", "*.h")) == []

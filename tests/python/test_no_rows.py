@@ -1,4 +1,5 @@
-"""Batches without samples: an empty slice of a job, a pass over nothing, branches that no row takes. Statistics stay, gradients are 0, no rows give no rows."""
+"""Batches without samples: an empty slice of a job, a pass over nothing, branches that no row takes. Statistics stay, gradients are 0, no
+rows give no rows."""
 
 import numpy as np
 import pytest
@@ -64,7 +65,8 @@ NETS = {
     "softmax, cross entropy": (VECTOR, lambda x: L.cross_entropy(L.fc(x, 4, act="softmax"), labels())),
     "IfElse": (VECTOR, if_else),
     "StaticRNN": ([5, 6], static_rnn),
-    "attention": (VECTOR, lambda x: fluid.nets.scaled_dot_product_attention(*[L.reshape(L.fc(x, 8), [-1, 2, 4]) for _ in range(3)], num_heads=2)),
+    "attention": (VECTOR, lambda x: fluid.nets.scaled_dot_product_attention(*[L.reshape(L.fc(x, 8), [-1, 2, 4]) for _ in range(3)],
+                                                                            num_heads=2)),
     "means over the batch": (VECTOR, lambda x: L.fc(L.elementwise_sub(L.fc(x, 3), L.reduce_mean(L.fc(x, 3), dim=0)), 2)),
 }
 SEQUENCES = {
@@ -149,7 +151,8 @@ def test_a_block_that_does_not_run_leaves_no_value_of_another_run(block):
             L.fill_constant([1], "float32", 5.0, out=out)
             L.assign(L.fill_constant([1], "bool", False), go)
     else:
-        with (L.Switch() if block == "Switch" else fluid.layers.control_flow.ConditionalBlock([go], is_scalar_condition=True).block()) as switch:
+        with (L.Switch() if block == "Switch" else fluid.layers.control_flow.ConditionalBlock([go],
+                                                                                              is_scalar_condition=True).block()) as switch:
             if block == "Switch":
                 with switch.case(go):
                     L.fill_constant([1], "float32", 5.0, out=out)

@@ -26,7 +26,8 @@ print(lib.tr_notice_tell(lib.TR_NOTICE_LEFT, b"7 5 1"), ffi.string(lib.tr_notice
 
 
 def tell(**variables):
-    done = subprocess.run([sys.executable, "-c", TELL], env={**os.environ, **variables}, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", TELL], env={**os.environ, **variables}, capture_output=True, text=True, timeout=60,
+                          check=True)
     return done.stdout.split()
 
 

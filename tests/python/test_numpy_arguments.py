@@ -1,4 +1,5 @@
-"""NumPy's numbers and texts are numbers and texts, and paths may be objects of pathlib: every example of the documentation runs with them."""
+"""NumPy's numbers and texts are numbers and texts, and paths may be objects of pathlib: every example of the documentation runs with
+them."""
 
 from __future__ import annotations
 

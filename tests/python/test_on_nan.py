@@ -112,7 +112,8 @@ def test_ignored_it_trains_on():
 
 
 @marked(job)
-@pytest.mark.parametrize("options", [(), ("--mode", "sync(degraded)"), ("--mode", "sync(backups=1)"), ("--compress", "int8"), ("--compress", "topk(0.1)")],
+@pytest.mark.parametrize("options", [(), ("--mode", "sync(degraded)"), ("--mode", "sync(backups=1)"), ("--compress", "int8"),
+                                     ("--compress", "topk(0.1)")],
                          ids=["sync", "degraded", "backups", "int8", "topk"])
 def test_a_step_that_is_left_out_weighs_nothing(options, tmp_path):
     """As one of a batch without samples."""
@@ -120,7 +121,8 @@ def test_a_step_that_is_left_out_weighs_nothing(options, tmp_path):
     trainers = 1 if "sync(backups=1)" in options else 2        # whose gradients make an update there depends on time
     who = ("--trainer", trainers - 1)
     launch(2, trainers, *args, *who, "--how", "empty", "--out", tmp_path / "want", script=NAN, options=options)
-    text = launch(2, trainers, *args, *who, "--out", tmp_path / "got", script=NAN, options=(*options, "--on-nan", "skip", "--log", tmp_path / "log"))
+    text = launch(2, trainers, *args, *who, "--out", tmp_path / "got", script=NAN,
+                  options=(*options, "--on-nan", "skip", "--log", tmp_path / "log"))
     assert_same(own_of(tmp_path / "got", trainers), own_of(tmp_path / "want", trainers), text)
     assert text.count("is left out, and so are others like it") == 1
     assert "3 steps of trainers left out (--on-nan skip)" in report(read(str(tmp_path / "log")))

@@ -24,13 +24,15 @@ def assert_same_lods(make: Callable[[], Any], folder: Path, feeds: list[dict[str
         theirs = {}
         for name, (array, lengths) in each.items():
             theirs[name] = array
-            theirs |= {f"{name}.offsets" + (f".{level}" if len(lengths) > 1 else ""): np.cumsum([0, *counts]) for level, counts in enumerate(lengths)}
+            theirs |= {f"{name}.offsets" + (f".{level}" if len(lengths) > 1 else ""): np.cumsum([0, *counts]) for level,
+                       counts in enumerate(lengths)}
         wanted = run({name: fluid.create_lod_tensor(array, lengths) for name, (array, lengths) in each.items()})
         names = [info.name for info in session.get_outputs()]
         got = dict(zip(names, session.run(None, theirs), strict=True))
         for target, want in zip(targets, wanted, strict=True):
             assert_close(got[target.name], np.array(want))
-            assert [value.tolist() for name, value in got.items() if name.startswith(f"{target.name}.offsets")] == [list(level) for level in want.lod()]
+            assert [value.tolist() for name,
+                    value in got.items() if name.startswith(f"{target.name}.offsets")] == [list(level) for level in want.lod()]
 
 
 def pair(name: str, type: str) -> Any:
@@ -40,21 +42,25 @@ def pair(name: str, type: str) -> Any:
 @pytest.mark.parametrize(("given", "is_accumulated"), [(True, True), (False, True), (True, False)])
 def test_the_best_of_each_source_are_selected(given: bool, is_accumulated: bool, tmp_path: Path) -> None:
     def make() -> Any:
-        inputs = {"pre_ids": layers.data("pre_ids", [1], dtype="int64"), "pre_scores": layers.data("pre_scores", [1]), "scores": layers.data("scores", [3], lod_level=2)}
+        inputs = {"pre_ids": layers.data("pre_ids", [1], dtype="int64"), "pre_scores": layers.data("pre_scores", [1]),
+                  "scores": layers.data("scores", [3], lod_level=2)}
         inputs |= {"ids": layers.data("ids", [3], dtype="int64")} if given else {}
         helper = fluid.layer_helper.LayerHelper("beam_search")
-        outs = {slot: helper.create_variable_for_type_inference(type) for slot, type in (("selected_ids", "int64"), ("selected_scores", "float32"), ("parent_idx", "int32"))}
+        outs = {slot: helper.create_variable_for_type_inference(type) for slot,
+                type in (("selected_ids", "int64"), ("selected_scores", "float32"), ("parent_idx", "int32"))}
         helper.append_op("beam_search", {slot: [var] for slot, var in inputs.items()}, {slot: [var] for slot, var in outs.items()},
                          {"level": 0, "beam_size": 3, "end_id": 0, "is_accumulated": is_accumulated})
         return list(outs.values())
 
     random, feeds = np.random.RandomState(3), []
-    for rows, ended in (([2, 1, 2], [1, 3, 4]), ([1, 0, 2], []), ([3, 1], [3]), ([2], [0, 1])):     # the third source, then the last one alone, has ended altogether
+    # the third source, then the last one alone, has ended altogether
+    for rows, ended in (([2, 1, 2], [1, 3, 4]), ([1, 0, 2], []), ([3, 1], [3]), ([2], [0, 1])):
         count = sum(rows)
         before = random.randint(1, 9, [count, 1])
         before[ended] = 0
         scores = random.rand(count, 3).round(1).astype("float32") + 0.05
-        feed = {"pre_ids": (before, []), "pre_scores": (random.rand(count, 1).astype("float32"), []), "scores": (scores, [rows, [1] * count])}
+        feed = {"pre_ids": (before, []), "pre_scores": (random.rand(count, 1).astype("float32"), []),
+                "scores": (scores, [rows, [1] * count])}
         feeds.append(feed | ({"ids": (random.randint(1, 9, [count, 3]), [])} if given else {}))
     assert_same_lods(make, tmp_path, feeds)
 

@@ -110,13 +110,15 @@ def test_a_decoder_with_attention_finds_the_same_answers(module: Any, tmp_path: 
     attention = module("attention", "network")
 
     def make() -> Any:
-        return attention.search(layers.data("given", [1], dtype="int64", lod_level=1), pair("begin", "int64"), pair("nothing", "float32"), 8, 3, 6)
+        return attention.search(layers.data("given", [1], dtype="int64", lod_level=1), pair("begin", "int64"), pair("nothing", "float32"),
+                                8, 3, 6)
 
     random, feeds = np.random.RandomState(5), []
     for lengths in ([3, 1, 4], [5]):
         count = len(lengths)
         both = [[1] * count, [1] * count]
-        feeds.append({"given": (random.randint(2, attention.COUNT, [sum(lengths), 1]), [lengths]), "begin": (np.full([count, 1], module("attention", "tasks").BEGIN), both),
+        feeds.append({"given": (random.randint(2, attention.COUNT, [sum(lengths), 1]), [lengths]),
+                      "begin": (np.full([count, 1], module("attention", "tasks").BEGIN), both),
                       "nothing": (np.zeros([count, 1], "float32"), both)})
     assert_same_lods(make, tmp_path, feeds)
 

@@ -130,7 +130,8 @@ DENSE = {
     "ftrl": (lambda: fluid.optimizer.Ftrl(RATE, l1=0.01, l2=0.02), ftrl),
     "lars_momentum": (lambda: fluid.optimizer.LarsMomentum(RATE, 0.9), lars_momentum),
     "lamb": (lambda: fluid.optimizer.Lamb(RATE), lamb),
-    "adam_w": (lambda: fluid.contrib.extend_with_decoupled_weight_decay(fluid.optimizer.Adam)(weight_decay=0.02, learning_rate=RATE), adam_w),
+    "adam_w": (lambda: fluid.contrib.extend_with_decoupled_weight_decay(fluid.optimizer.Adam)(weight_decay=0.02, learning_rate=RATE),
+               adam_w),
 }
 SPARSE = {
     "sgd": DENSE["sgd"],

@@ -157,7 +157,8 @@ def test_a_silent_connection_to_mpirun_loses_no_output(version, tmp_path):
 def test_rows_that_cannot_be_written_are_said_and_the_job_has_failed(how, why, tmp_path):
     (tmp_path / "go").touch()
     command = launch_command(1, 2, tmp_path / "go", script=SAYS)
-    line = [sys.executable, "-c", "import os, sys; os.close(1); os.execv(sys.argv[1], sys.argv[1:])", *command] if how == "closed" else command
+    line = [sys.executable, "-c", "import os, sys; os.close(1); os.execv(sys.argv[1], sys.argv[1:])",
+            *command] if how == "closed" else command
     with open("/dev/full", "wb") as full:
         done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), timeout=LIMIT, check=False)
     assert done.returncode == os.EX_IOERR, done.stderr

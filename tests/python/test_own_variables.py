@@ -94,7 +94,7 @@ def test_a_restart_costs_no_bit_of_what_trainers_have(victims, uninterrupted, tm
 @pytest.mark.mpi
 @pytest.mark.parametrize("table", [(), ("--table",)], ids=["dense", "table"])
 def test_a_restart_costs_no_bit_of_a_lone_trainer_in_mode_geo(table, tmp_path):
-    """What it had not exchanged is computed anew, with what its optimizer had at the exchange, of a table's rows, too. (mpirun dies: servers
-    whose last trainer has died leave nothing.)"""
+    """What it had not exchanged is computed anew, with what its optimizer had at the exchange, of a table's rows, too. (mpirun dies:
+    servers whose last trainer has died leave nothing.)"""
     launch(1, 1, "--out", tmp_path / "whole", "--pause", 0, *table, script=OWN, options=("--mode", "geo(7)"))
     assert_same(run_killed(1, 1, (None,), tmp_path, *table, options=("--mode", "geo(7)")), own_of(tmp_path / "whole", 1))

@@ -58,7 +58,8 @@ def imports(name: str, text: str, is_package: bool, known: set[str]) -> Iterator
 
 def needed() -> dict[str, dict[str, str]]:
     """Return what each file needs of the others when it runs."""
-    return {name: {other: f"line {line}" for other, for_types, line in imports(name, path.read_text(), path.name == "__init__.py", set(MODULES)) if not for_types}
+    return {name: {other: f"line {line}" for other, for_types, line in imports(name, path.read_text(), path.name == "__init__.py",
+                                                                               set(MODULES)) if not for_types}
             for name, path in MODULES.items()}
 
 
@@ -98,7 +99,8 @@ def test_the_root_defines_nothing():
 
 
 def test_imports_for_types_alone_become_fewer():
-    count = sum(for_types for name, path in MODULES.items() for _, for_types, _ in imports(name, path.read_text(), path.name == "__init__.py", set(MODULES)))
+    count = sum(for_types for name, path in MODULES.items() for _, for_types,
+                _ in imports(name, path.read_text(), path.name == "__init__.py", set(MODULES)))
     assert count <= MOST_FOR_TYPES
 
 
@@ -119,10 +121,13 @@ def listed_without_use(modules: dict[str, str], read: set[str]) -> list[str]:
 
 def test_only_modules_whose_names_are_handed_on_list_them():
     texts = {name: path.read_text() for name, path in MODULES.items()}
-    handed_on = {source_of(name, node, MODULES[name].name == "__init__.py") for name, text in texts.items() for node in ast.walk(ast.parse(text))
+    handed_on = {source_of(name, node, MODULES[name].name == "__init__.py") for name, text in texts.items()
+                 for node in ast.walk(ast.parse(text))
                  if isinstance(node, ast.ImportFrom) and {"*", "__all__"} & {alias.name for alias in node.names}}
-    on_pages = {module for page in (ROOT / "docs" / "reference").glob("*.md") for module in re.findall(r"<!-- reference: ([\w.]+)", page.read_text())}
+    on_pages = {module for page in (ROOT / "docs" / "reference").glob("*.md")
+                for module in re.findall(r"<!-- reference: ([\w.]+)", page.read_text())}
     public = {name for name, path in MODULES.items()
               if path.name == "__init__.py" or name.count(".") == 1 or name.split(".")[1] in ("contrib", "dataset", "reader", "transpiler")}
-    assert listed_without_use({"a": "__all__ = ['f']\ndef f(): ...\n", "b": "from c import g\n__all__ = ['g']\n", "d": "__all__ = ['h']\n"}, {"d"}) == ["a"]
+    assert listed_without_use({"a": "__all__ = ['f']\ndef f(): ...\n", "b": "from c import g\n__all__ = ['g']\n", "d": "__all__ = ['h']\n"},
+                              {"d"}) == ["a"]
     assert listed_without_use(texts, handed_on | on_pages | public) == []

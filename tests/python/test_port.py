@@ -53,8 +53,8 @@ def test_a_script_that_stays_within_what_there_is():
 
 def test_a_missing_name_is_told_with_its_substitute():
     found, text, _ = said("import paddle.fluid as fluid\nfrom paddle.fluid.layers import multiclass_nms, fc\nx = fluid.data('x', [3])\n"
-                          "with fluid.dygraph.guard():\n    fluid.layers.fcc(x)\n    fluid.layers.prior_box(x)\n    fluid.contrib.slim.Compressor()\n"
-                          "import paddle.v2 as old\nimport paddle.nn\nx = multiclass_nms(x)\n")
+                          "with fluid.dygraph.guard():\n    fluid.layers.fcc(x)\n    fluid.layers.prior_box(x)\n    "
+                          "fluid.contrib.slim.Compressor()\nimport paddle.v2 as old\nimport paddle.nn\nx = multiclass_nms(x)\n")
     assert ("missing", "fluid.layers.multiclass_nms") in found[2] and ("missing", "fluid.layers.multiclass_nms") in found[10]
     assert "from paddle.fluid.layers import fc: write from trireme.layers import fc" in text
     assert "s.py:3: missing  fluid.data: use fluid.layers.data" in text
@@ -68,7 +68,9 @@ def test_aliases_and_arguments_are_followed():
     found, text, _ = said("from paddle import fluid\nimport paddle.fluid.layers as L\nlayers = fluid.layers\nmy = layers.fc\n"
                           "a = layers.fc(1, 2, is_tst=True)\nb = my(1, 2)\nc = L.relu\nL.roi_pool(c)\nlayers = 3\nlayers.fc(1)\n")
     assert "s.py:5: differs  fluid.layers.fc: it takes no 'is_tst'; did you mean 'is_test'" in text
-    assert found[6] == [("there", "fluid.layers.fc")] and found[7] == [("there", "fluid.layers.relu")] and ("missing", "fluid.layers.roi_pool") in found[8]
+    assert found[6] == [("there", "fluid.layers.fc")] and found[7] == [("there",
+                                                                        "fluid.layers.relu")] and ("missing",
+                                                                                                   "fluid.layers.roi_pool") in found[8]
     assert "import trireme as fluid" in text and 10 not in found
 
 
@@ -80,7 +82,8 @@ def test_the_differences_that_port_tells_come_from_its_tables():
 
 
 def test_arguments_of_methods_of_such_objects_are_checked():
-    found, text, _ = said("import paddle.fluid as fluid\nexe = fluid.Executor(fluid.CPUPlace())\nexe.run(feed={}, nope=2)\nexe.run(feed={}, fetch_list=[])\n"
+    found, text, _ = said("import paddle.fluid as fluid\nexe = fluid.Executor(fluid.CPUPlace())\nexe.run(feed={}, "
+                          "nope=2)\nexe.run(feed={}, fetch_list=[])\n"
                           "fluid.optimizer.SGD(0.1).minimize(1, foo=1)\nfluid.default_main_program().clone(True)\n")
     differs = {line: name for line, names in found.items() for status, name in names if status == "differs" and line > 1}
     assert differs == {3: "Executor.run", 5: "SGDOptimizer.minimize"}, text
@@ -88,19 +91,21 @@ def test_arguments_of_methods_of_such_objects_are_checked():
 
 
 def test_attributes_of_objects_that_fluid_makes_are_looked_up():
-    found, text, _ = said("import paddle.fluid as fluid\nmain = fluid.default_main_program()\nblock = main.global_block()\nblock.append_op(type='mul')\n"
-                          "block.appendop()\nfluid.default_main_program().global_block().no_such()\nreader = fluid.layers.py_reader(8, [[-1, 1]], ['float32'])\n"
-                          "reader.queue.size()\nreader.kue()\ny = fluid.layers.fc(1, 2)\ny.op.no_such\ny.block.program.random_seed = 1\nprint(y.persistable)\n"
-                          "fluid.core.LoDTensor.no_such\nfluid.core.LoDTensor.set\n")
+    found, text, _ = said("import paddle.fluid as fluid\nmain = fluid.default_main_program()\nblock = "
+                          "main.global_block()\nblock.append_op(type='mul')\nblock.appendop()\nfluid.default_main_program().global_block().no_such()\n"
+                          "reader = fluid.layers.py_reader(8, [[-1, 1]], ['float32'])\n"
+                          "reader.queue.size()\nreader.kue()\ny = fluid.layers.fc(1, 2)\ny.op.no_such\ny.block.program.random_seed = "
+                          "1\nprint(y.persistable)\nfluid.core.LoDTensor.no_such\nfluid.core.LoDTensor.set\n")
     missing = {line: name for line, names in found.items() for status, name in names if status == "missing"}
     assert missing == {5: "Block.appendop", 6: "Block.no_such", 9: "PyReader.kue", 14: "fluid.core.LoDTensor.no_such"}, text
     assert "a Block has no attribute 'appendop'; did you mean 'append_op'" in text
 
 
 def test_names_whose_values_come_from_elsewhere_are_left_alone():
-    found, text, counts = said("import paddle.fluid as fluid\nimport numpy as np\nx = fluid.layers.data('x', [1])\nx = np.ones(3)\nx.cumsum()\n"
-                               "y = fluid.layers.data('y', [1])\ndef f(y):\n    return y.cumsum()\nz, w = fluid.layers.fc(1, 2), 3\nz.cumsum()\n"
-                               "for v in range(3):\n    v.cumsum()\nv = fluid.layers.fc(1, 2)\nv.cumsum()\n")
+    found, text, counts = said("import paddle.fluid as fluid\nimport numpy as np\nx = fluid.layers.data('x', [1])\nx = "
+                               "np.ones(3)\nx.cumsum()\ny = fluid.layers.data('y', [1])\ndef f(y):\n    return y.cumsum()\nz, w = "
+                               "fluid.layers.fc(1, 2), 3\nz.cumsum()\nfor v in range(3):\n    v.cumsum()\nv = fluid.layers.fc(1, "
+                               "2)\nv.cumsum()\n")
     assert counts["missing"] == 0, text
 
 
@@ -122,14 +127,15 @@ f = lambda (a, b): a
 
 def test_python_2_is_read_and_said():
     found, text, counts = said(OLD)
-    for line, what in ((2, "print statement"), (4, "print statement"), (7, "except with a comma"), (8, "raise with a comma"), (9, "octal number"),
-                       (10, "long number"), (11, "exec statement"), (13, "a tuple")):
+    for line, what in ((2, "print statement"), (4, "print statement"), (7, "except with a comma"), (8, "raise with a comma"),
+                       (9, "octal number"), (10, "long number"), (11, "exec statement"), (13, "a tuple")):
         assert any(row.startswith(f"s.py:{line}: differs") and f"Python 2 ({what}" in row or f"s.py:{line}:" in row and what in row
                    for row in text.splitlines()), (line, what, text)
     assert ("there", "fluid.layers.fc") in found[6] and ("missing", "fluid.layers.prior_box") in found[12]
 
 
-@pytest.mark.parametrize("broken", ["def bad(:\n    pass\n", "x = = 3\n", "class\n", "if x:\ny = 1\n", "x = (1,\n", "'''\n", "\tx\n  y\n z\n", "else:\n    pass\n"])
+@pytest.mark.parametrize("broken", ["def bad(:\n    pass\n", "x = = 3\n", "class\n", "if x:\ny = 1\n", "x = (1,\n", "'''\n",
+                                    "\tx\n  y\n z\n", "else:\n    pass\n"])
 def test_a_cell_that_cannot_be_parsed_is_named_and_the_rest_is_read(broken):
     head, tail = "import paddle.fluid as fluid\na = fluid.layers.fc(1, 2)\n", "b = fluid.layers.prior_box(1)\n"
     found, text, _ = said(head + broken + tail)
@@ -197,7 +203,8 @@ def test_names_that_come_by_a_star_are_followed():
                           "from paddle.fluid.dygraph import *\nfrom paddle.fluid import *\nexe = Executor(CPUPlace())\n")
     assert "s.py:1: differs  from paddle.fluid.layers import *: write from trireme.layers import *" in text
     assert "s.py:8: differs  from paddle.fluid import *: write from trireme import *" in text
-    assert found[4] == [("differs", "fluid.layers.prelu")] and "it takes no 'activation'" in text         # `data` is the function's argument
+    # `data` is the function's argument
+    assert found[4] == [("differs", "fluid.layers.prelu")] and "it takes no 'activation'" in text
     assert found[5] == [("there", "fluid.contrib.decoder.beam_search_decoder.StateCell")]
     assert found[6] == [("missing", "fluid.layers.prior_box")] and found[7] == [("missing", "fluid.dygraph")]
     assert found[9] == [("there", "fluid.Executor"), ("there", "fluid.CPUPlace")]

@@ -87,7 +87,8 @@ def test_the_environment_is_asked(text, said):
 def test_an_environment_that_makes_no_sense_is_refused_at_the_first_run():
     script = ("import trireme as fluid, numpy as np\nx = fluid.layers.data('x', [1])\n"
               "fluid.Executor().run(feed={'x': np.ones((1, 1), 'float32')}, fetch_list=[fluid.layers.scale(x, 2.0)])")
-    done = subprocess.run([sys.executable, "-c", script], check=False, env={**os.environ, VARIABLE: "bfloat"}, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", script], check=False, env={**os.environ, VARIABLE: "bfloat"}, capture_output=True,
+                          text=True)
     assert done.returncode != 0 and "did you mean 'bfloat16'?" in done.stderr and VARIABLE in done.stderr
 
 
@@ -274,7 +275,8 @@ def test_a_saved_job_refuses_words_that_are_none(tmp_path):
 @pytest.mark.mpi
 def test_a_job_has_the_precision_that_its_launcher_environment_or_executor_says(tmp_path):
     def trained(name, *args, options=(), **env):
-        launch_under_mpi(2, 2, "--steps", 20, *args, "--out", tmp_path / name, options=options, env=environment(**env), script=SCRIPT.with_name("digits.py"))
+        launch_under_mpi(2, 2, "--steps", 20, *args, "--out", tmp_path / name, options=options, env=environment(**env),
+                         script=SCRIPT.with_name("digits.py"))
         return results(tmp_path / name)
 
     exact = trained("exact.npz")

@@ -19,7 +19,8 @@ def fresh():
 
 def regression():
     x, y = layers.data("x", [3]), layers.data("y", [1])
-    loss = layers.mean(layers.square_error_cost(layers.fc(x, 1, param_attr=fluid.ParamAttr(initializer=fluid.initializer.Constant(0.5))), y))
+    loss = layers.mean(layers.square_error_cost(layers.fc(x, 1, param_attr=fluid.ParamAttr(initializer=fluid.initializer.Constant(0.5))),
+                                                y))
     fluid.optimizer.SGD(0.1).minimize(loss)
     exe = fluid.Executor()
     exe.run(fluid.default_startup_program())

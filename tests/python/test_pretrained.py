@@ -13,7 +13,8 @@ WORDS = np.arange(40, dtype="float32").reshape(10, 4)
 IDS = {"ids": np.array([[3], [9]])}
 
 
-def net(is_table: bool, optimizer: fluid.optimizer.Optimizer | None = None, **how: object) -> tuple[fluid.Program, fluid.Program, fluid.Program, fluid.Variable]:
+def net(is_table: bool, optimizer: fluid.optimizer.Optimizer | None = None,
+        **how: object) -> tuple[fluid.Program, fluid.Program, fluid.Program, fluid.Variable]:
     main, startup = fluid.Program(), fluid.Program()
     with fluid.program_guard(main, startup), fluid.unique_name.guard():
         rows = fluid.layers.embedding(fluid.layers.data("ids", [1], dtype="int64"), [10, 4], is_distributed=is_table,

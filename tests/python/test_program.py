@@ -197,7 +197,8 @@ def test_a_removed_operator_cannot_be_used():
     block = fluid.default_main_program().global_block()
     op = block.ops[-1]
     block._remove_op(0)
-    with pytest.raises(fluid.errors.InvalidArgumentError, match=r"this OpDesc was removed from its program[^$]*your line: .*test_program.py"):
+    with pytest.raises(fluid.errors.InvalidArgumentError,
+                       match=r"this OpDesc was removed from its program[^$]*your line: .*test_program.py"):
         op.type
     var = block.var("exp_0.tmp_0")
     block._remove_var("exp_0.tmp_0")

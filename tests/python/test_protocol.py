@@ -35,7 +35,8 @@ def test_the_table_of_messages_is_that_of_the_code():
 
 def test_each_message_is_explained_by_a_section():
     prose = PAGE.partition("## Start")[2]
-    unexplained = {row[0] for row in table()} - set(re.findall(r"\b[A-Z][A-Z_]+\b", PAGE.partition("## Rules")[2].partition("## Messages")[0] + prose))
+    unexplained = {row[0] for row in table()} - set(re.findall(r"\b[A-Z][A-Z_]+\b",
+                                                               PAGE.partition("## Rules")[2].partition("## Messages")[0] + prose))
     assert unexplained <= {"BEAT", "ABORT"}, unexplained      # signs of life, and the end of a failed job
     headings = " ".join(re.findall(r"^## (.*)", PAGE, re.M)).lower()
     for row in table():
@@ -54,7 +55,8 @@ def test_the_diagram_of_a_trainers_states_is_that_of_the_code():
 def test_the_glossary_names_identifiers_that_exist():
     """The third column is for finding a thing in the code."""
     kinds = {".c", ".h", ".def", ".py", ".proto"}
-    code = "".join(path.read_text() for folder in ("pserver", "proto", "framework", "kernels", "storage", "trainer", "python") for path in (ROOT / folder).rglob("*") if path.suffix in kinds)
+    code = "".join(path.read_text() for folder in ("pserver", "proto", "framework", "kernels", "storage", "trainer", "python")
+                   for path in (ROOT / folder).rglob("*") if path.suffix in kinds)
     named = set()
     for line in (ROOT / "docs" / "glossary.md").read_text().splitlines():
         if line.startswith("| ") and not line.startswith("| term"):

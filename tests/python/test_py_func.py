@@ -118,7 +118,8 @@ def test_an_exception_of_a_backward_function_leaves_all_parameters_unchanged(exe
         return np.array(gradient)
 
     h = layers.fc(layers.data("x", [4], lod_level=int(is_in_a_loop)), 4)
-    h = call_in_a_loop(h, backward) if is_in_a_loop else layers.py_func(np.array, h, variable("out", [-1, 4], "float32"), backward_func=backward)
+    h = call_in_a_loop(h, backward) if is_in_a_loop else layers.py_func(np.array, h, variable("out", [-1, 4], "float32"),
+                                                                        backward_func=backward)
     loss = layers.mean(layers.fc(layers.fc(h, 3), 1))
     fluid.optimizer.SGD(0.1).minimize(loss)
     exe.run(fluid.default_startup_program())
@@ -126,7 +127,8 @@ def test_an_exception_of_a_backward_function_leaves_all_parameters_unchanged(exe
     feed = {"x": fluid.create_lod_tensor(x, [[1, 2]], fluid.CPUPlace()) if is_in_a_loop else x}
 
     def parameters():
-        return {one.name: np.array(fluid.global_scope().find_var(one.name).get_tensor()) for one in fluid.default_main_program().all_parameters()}
+        return {one.name: np.array(fluid.global_scope().find_var(one.name).get_tensor())
+                for one in fluid.default_main_program().all_parameters()}
 
     before = parameters()
     with pytest.raises(ValueError, match="a bad batch"):
@@ -248,8 +250,10 @@ def test_ctrl_c_in_a_function_is_a_keyboard_interrupt(exe):
 
 
 @pytest.mark.parametrize(("returned", "error", "text"), [
-    (np.ones((3, 2), "float32"), core.ShapeError, r"output 0 \('y'\) must be \[\?, 4\], as the program declares it; the function has returned \[3, 2\]"),
-    (np.ones((3, 4)), core.DTypeError, r"output 0 \('y'\) must be float32, as the program declares it; the function has returned float64 \[3, 4\]"),
+    (np.ones((3, 2), "float32"), core.ShapeError,
+     r"output 0 \('y'\) must be \[\?, 4\], as the program declares it; the function has returned \[3, 2\]"),
+    (np.ones((3, 4)), core.DTypeError,
+     r"output 0 \('y'\) must be float32, as the program declares it; the function has returned float64 \[3, 4\]"),
     (np.ones(4, "float32"), core.ShapeError, r"must be \[\?, 4\].*returned \[4\]"),
     ((np.ones((3, 4), "float32"),) * 2, core.InvalidArgumentError, "must return 1 arrays, one for each output, and has returned 2"),
     (None, core.InvalidArgumentError, r"has returned nothing for output 0 \('y'\)"),
@@ -311,7 +315,8 @@ def test_a_saved_model_with_a_function_is_refused(exe, tmp_path):
     layers.py_func(lambda x: np.array(x), x, y)
     fluid.io.save_inference_model(str(tmp_path), ["x"], [layers.scale(y, 2.0)], exe)
     for allow_io in (False, True):
-        with pytest.raises(core.UnsupportedError, match=r"operator \d+ \(py_func\) calls a function of the process that has made the program, and no "
+        with pytest.raises(core.UnsupportedError, match=r"operator \d+ \(py_func\) calls a function of the process that has made the "
+                                                        r"program, and no "
                                                         "file holds the function"):
             fluid.io.load_inference_model(str(tmp_path), exe, allow_io=allow_io)
     fluid.io.save_inference_model(str(tmp_path / "without"), ["x"], [layers.scale(x, 2.0)], exe)

@@ -237,7 +237,8 @@ def write(path, count=7):
     x, words = layers.data("x", [2]), layers.data("words", [1], dtype="int64", lod_level=1)
     feeder = fluid.DataFeeder([x, words], fluid.CPUPlace())
     samples = [([i, i + 0.5], list(range(i % 3 + 1))) for i in range(count)]
-    return fluid.recordio_writer.convert_reader_to_recordio_file(str(path), fluid.batch(lambda: iter(samples), 2), feeder, max_num_records=3)
+    return fluid.recordio_writer.convert_reader_to_recordio_file(str(path), fluid.batch(lambda: iter(samples), 2), feeder,
+                                                                 max_num_records=3)
 
 
 def test_files_are_read_record_by_record(exe, tmp_path):
@@ -260,7 +261,8 @@ def test_files_are_read_record_by_record(exe, tmp_path):
 
 def test_records_are_batched_and_shuffled(exe, tmp_path):
     write(tmp_path / "a.recordio", 12)
-    reader = layers.batch(layers.shuffle(layers.open_files(str(tmp_path / "a.recordio"), [[-1, 2], [-1, 1]], [0, 1], ["float32", "int64"]), 100), 4)
+    reader = layers.batch(layers.shuffle(layers.open_files(str(tmp_path / "a.recordio"), [[-1, 2], [-1, 1]], [0, 1], ["float32", "int64"]),
+                                         100), 4)
     x, words = layers.read_file(reader)
     rows, first = layers.shape(x), layers.slice(x, [1], [0], [1])
     passes = []
@@ -295,8 +297,8 @@ def test_damaged_files_are_refused(tmp_path):
     write(path)
     data = path.read_bytes()
     rng = np.random.default_rng(0)
-    for damaged, text in ((data[:-1], "cut off"), (data[:10], "10 bytes of 20"), (b"x" + data[1:], "no chunk"), (data[:30] + b"\xff" + data[31:], "checksum"),
-                          (data[:12] + b"\1" + data[13:], "compressed by Snappy")):
+    for damaged, text in ((data[:-1], "cut off"), (data[:10], "10 bytes of 20"), (b"x" + data[1:], "no chunk"),
+                          (data[:30] + b"\xff" + data[31:], "checksum"), (data[:12] + b"\1" + data[13:], "compressed by Snappy")):
         path.write_bytes(damaged)
         with pytest.raises(core.EnforceNotMet, match=text):
             list(recordio.read(path))
@@ -354,15 +356,18 @@ def test_text_files_are_trained_over_by_fluids_executor(exe, tmp_path, capsys):
     desc = fluid.DataFeedDesc(str(tmp_path / "feed.proto"))
     desc.set_batch_size(4)
     assert desc.desc().splitlines()[1] == "batch_size: 4"
-    fluid.AsyncExecutor(fluid.CPUPlace()).run(fluid.default_main_program(), desc, [str(tmp_path / "a.txt")], thread_num=2, fetch=[loss], debug=True)
+    fluid.AsyncExecutor(fluid.CPUPlace()).run(fluid.default_main_program(), desc, [str(tmp_path / "a.txt")], thread_num=2, fetch=[loss],
+                                              debug=True)
     assert "10 steps, 40 samples" in capsys.readouterr().out
     assert (fluid.executor.fetch_var("fc_0.w_0") != before).any()
     with pytest.raises(core.InvalidArgumentError, match="no slot 'word'; did you mean 'words'"):
         desc.set_use_slots(["word"])
     with pytest.raises(TypeError, match="data_feed must be a DataFeedDesc"):
         fluid.AsyncExecutor().run(None, PROTO, [], 1, [])
-    for text, message in (("name: ", "|slots"), ("name { ", "'}' is missing"), ('batch_size: 2', "no slots"), ("?", "line 1: '\\?' is not understood"),
-                          ('multi_slot_desc { slots { name: "a" type: "text" } }', "a name and a type"), ('name: "Other"', "MultiSlotDataFeed is possible")):
+    for text, message in (("name: ", "|slots"), ("name { ", "'}' is missing"), ('batch_size: 2', "no slots"),
+                          ("?", "line 1: '\\?' is not understood"),
+                          ('multi_slot_desc { slots { name: "a" type: "text" } }', "a name and a type"),
+                          ('name: "Other"', "MultiSlotDataFeed is possible")):
         (tmp_path / "bad.proto").write_text(text)
         with pytest.raises(core.FormatError, match=message):
             fluid.DataFeedDesc(str(tmp_path / "bad.proto"))

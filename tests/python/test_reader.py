@@ -222,7 +222,8 @@ def test_a_data_set_that_is_not_there_says_where_it_was_looked_for(monkeypatch, 
 def test_readers_run_in_processes_of_their_own():
     import os
 
-    samples = list(fluid.reader.multiprocess_reader([lambda: iter([os.getpid()]), lambda: ((i, np.ones(2)) for i in range(50))], queue_size=3)())
+    samples = list(fluid.reader.multiprocess_reader([lambda: iter([os.getpid()]), lambda: ((i, np.ones(2)) for i in range(50))],
+                                                    queue_size=3)())
     pids = [one for one in samples if isinstance(one, int)]
     assert len(samples) == 51 and pids != [os.getpid()]
     assert [one[0] for one in samples if not isinstance(one, int)] == list(range(50))

@@ -223,15 +223,18 @@ def test_the_fused_operator_has_the_numeric_gradient(exe, rng, net):
 # -- attention_lstm ---------------------------------------------------------------------------------
 
 WIDTH = 4
-ATTENTION_WEIGHTS = {"AttentionWeight": [SIZE + WIDTH, 1], "AttentionBias": [1, 1], "LSTMWeight": [WIDTH + SIZE, 4 * WIDTH], "LSTMBias": [1, 4 * WIDTH]}
+ATTENTION_WEIGHTS = {"AttentionWeight": [SIZE + WIDTH, 1], "AttentionBias": [1, 1], "LSTMWeight": [WIDTH + SIZE, 4 * WIDTH],
+                     "LSTMBias": [1, 4 * WIDTH]}
 
 
 def attention_operator(x, states):
     """`states`: C0, or C0 and H0."""
     block = fluid.default_main_program().global_block()
-    outs = {slot: block.create_var(dtype="float64", lod_level=1) for slot in ("Hidden", "Cell", "AttentionedX", "AttentionFCOut", "LSTMX", "LSTMOUT")}
+    outs = {slot: block.create_var(dtype="float64", lod_level=1) for slot in ("Hidden", "Cell", "AttentionedX", "AttentionFCOut", "LSTMX",
+                                                                              "LSTMOUT")}
     inputs = {"X": x, **dict(zip(("C0", "H0"), states)), **{name: var(name) for name in ATTENTION_WEIGHTS}}
-    block.append_op(type="attention_lstm", inputs={slot: [one] for slot, one in inputs.items()}, outputs={slot: [one] for slot, one in outs.items()})
+    block.append_op(type="attention_lstm", inputs={slot: [one] for slot, one in inputs.items()},
+                    outputs={slot: [one] for slot, one in outs.items()})
     return outs["Hidden"], outs["Cell"]
 
 
@@ -267,7 +270,8 @@ def test_attention_lstm_has_the_states_of_a_loop_of_operators(exe, rng, states):
     for name, shape in ATTENTION_WEIGHTS.items():
         layers.create_parameter(shape, "float64", name=name)
         scope.var(name).get_tensor().set(rng.standard_normal(shape), fluid.CPUPlace())
-    fetched = exe.run(fluid.default_main_program(), feed, [*attention_operator(x, first), *attention_loop(x, first)], scope=scope, return_numpy=False)
+    fetched = exe.run(fluid.default_main_program(), feed, [*attention_operator(x, first), *attention_loop(x, first)], scope=scope,
+                      return_numpy=False)
     hidden, cell, loop_hidden, loop_cell = map(np.asarray, fetched)
     np.testing.assert_allclose(hidden, loop_hidden, rtol=0, atol=1e-12)
     np.testing.assert_allclose(cell, loop_cell, rtol=0, atol=1e-12)

@@ -34,7 +34,8 @@ def offered(modules):
     """What ``import trireme as fluid`` offers by name: modules, or other things."""
     tree = ast.parse(Path(trireme.__file__).read_text())
     block = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
-    return [alias.name for node in block.body for alias in node.names if (node.module is None) == modules and not alias.name.startswith("_")]
+    return [alias.name for node in block.body for alias in node.names if (node.module is None) == modules
+            and not alias.name.startswith("_")]
 
 
 @pytest.mark.parametrize("name", offered(modules=True))
@@ -87,7 +88,8 @@ def test_the_list_of_arguments_says_what_each_is():
     assert silent == []
 
 
-METHODS = {f"{full}.{name}": (value, name, method) for full, value in NAMES.items() if inspect.isclass(value) and value.__module__.startswith("trireme")
+METHODS = {f"{full}.{name}": (value, name, method) for full, value in NAMES.items() if inspect.isclass(value)
+           and value.__module__.startswith("trireme")
            for name, method in make_reference.methods(value).items()}
 
 
@@ -96,7 +98,9 @@ def test_every_method_is_described_with_its_arguments():
     lacking = {}
     for full, (owner, name, method) in METHODS.items():
         text = inspect.getdoc(getattr(owner, name)) or ""
-        unknown = [one for one in make_reference.undescribed(method) if not re.search(rf"\b{one}\b", re.sub(r"^ *(?:>>>|\.\.\.).*$", "", text, flags=re.M))]
+        unknown = [one for one in make_reference.undescribed(method) if not re.search(rf"\b{one}\b",
+                                                                                      re.sub(r"^ *(?:>>>|\.\.\.).*$", "", text,
+                                                                                             flags=re.M))]
         if not text or unknown:
             lacking[full] = unknown if text else "no docstring"
     assert len(METHODS) > 300 and not lacking

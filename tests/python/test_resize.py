@@ -65,8 +65,8 @@ def test_values_and_gradients_are_those_of_numpy(method, form):
         for sizes in ([7, 5, 6], [2, 1, 3], [1, 8, 2]):
             sizes = sizes[:len(extents)]
             given = dict(zip(("out_w", "out_h", "out_d"), reversed(sizes)))
-            outs.append(operator(f"{method}_interp{form}", {"X": [fed]}, "float64", align_corners=corners, align_mode=mode, interp_method=method,
-                                 **{"out_h": -1, "out_w": -1, **given}))
+            outs.append(operator(f"{method}_interp{form}", {"X": [fed]}, "float64", align_corners=corners, align_mode=mode,
+                                 interp_method=method, **{"out_h": -1, "out_w": -1, **given}))
             wanted.append(resized(x, method, sizes, corners, mode))
             d.append((np.random.default_rng(len(outs)).normal(size=wanted[-1].shape), sizes, corners, mode))
     weights = [data(each, f"d{i}") for i, (each, *_) in enumerate(d)]
@@ -82,8 +82,10 @@ def test_sizes_are_fed_as_tensors():
     x = np.random.default_rng(1).normal(size=[1, 2, 4, 5]).astype("float32")
     fed = data(x)
     three, scale = layers.fill_constant([1], "int32", 3), layers.fill_constant([1], "float32", 1.5)
-    outs = [layers.resize_bilinear(fed, [three, 7]), layers.resize_nearest(fed, scale=scale), layers.image_resize(fed, layers.assign(np.array([3, 7], "int32"))),
-            operator("bicubic_interp_v2", {"X": [fed], "Scale": [layers.assign(np.array([1.5, 0.5], "float32"))]}, "float32", align_corners=False),
+    outs = [layers.resize_bilinear(fed, [three, 7]), layers.resize_nearest(fed, scale=scale),
+            layers.image_resize(fed, layers.assign(np.array([3, 7], "int32"))),
+            operator("bicubic_interp_v2", {"X": [fed], "Scale": [layers.assign(np.array([1.5, 0.5], "float32"))]}, "float32",
+                     align_corners=False),
             layers.image_resize(fed, [three, 2], actual_shape=layers.assign(np.array([3, 7], "int32")))]
     got = fluid.Executor().run(feed={"x": x}, fetch_list=outs)
     assert [value.shape[2:] for value in got] == [(3, 7), (6, 7), (3, 7), (6, 2), (3, 7)]
@@ -91,13 +93,17 @@ def test_sizes_are_fed_as_tensors():
         np.testing.assert_allclose(value, resized(x, "bilinear", [3, 7], True, 1), atol=1e-5)
     np.testing.assert_allclose(got[1], resized(x, "nearest", [6, 7], True, 1))
     with pytest.raises(fluid.errors.TriremeError, match="SizeTensor 'none' is 0 for dimension 3"):
-        bad = operator("bilinear_interp", {"X": [fed], "SizeTensor": [three, layers.fill_constant([1], "int32", 0, out=layers.create_tensor("int32", name="none"))]}, "float32", out_h=0, out_w=0)
+        bad = operator("bilinear_interp",
+                       {"X": [fed],
+                        "SizeTensor": [three, layers.fill_constant([1], "int32", 0, out=layers.create_tensor("int32", name="none"))]},
+                       "float32", out_h=0, out_w=0)
         fluid.Executor().run(feed={"x": x}, fetch_list=[bad])
 
 
 def test_lines_and_volumes_are_resized_by_layers():
     line, volume = (np.random.default_rng(2).normal(size=[1, 2, *extents]).astype("float32") for extents in ([4], [2, 3, 4]))
-    outs = [layers.resize_linear(data(line, "line"), [7]), layers.resize_trilinear(data(volume, "volume"), scale=2.0, align_corners=False, align_mode=0),
+    outs = [layers.resize_linear(data(line, "line"), [7]), layers.resize_trilinear(data(volume, "volume"), scale=2.0, align_corners=False,
+                                                                                   align_mode=0),
             layers.image_resize(data(line, "another"), scale=2, resample="LINEAR", data_format="NCW")]
     got = fluid.Executor().run(feed={"line": line, "volume": volume, "another": line}, fetch_list=outs)
     np.testing.assert_allclose(got[0], resized(line, "linear", [7], True, 1), atol=1e-5)

@@ -72,15 +72,18 @@ def fed(dtype, value):
 
 
 @pytest.mark.parametrize("dtype, value, want", [
-    ("int64", [[1.0]], [[1]]), ("int64", [[True]], [[1]]), ("int64", [["3"]], [[3]]), ("float32", [[1]], [[1.0]]), ("float32", [["1.5"]], [[1.5]]),
-    ("bool", [[1]], [[True]]), ("int64", [[-(2 ** 63)]], [[-(2 ** 63)]]), ("uint8", [[255]], [[255]]), ("float32", [[float("inf")]], [[float("inf")]]),
+    ("int64", [[1.0]], [[1]]), ("int64", [[True]], [[1]]), ("int64", [["3"]], [[3]]), ("float32", [[1]], [[1.0]]),
+    ("float32", [["1.5"]], [[1.5]]),
+    ("bool", [[1]], [[True]]), ("int64", [[-(2 ** 63)]], [[-(2 ** 63)]]), ("uint8", [[255]], [[255]]),
+    ("float32", [[float("inf")]], [[float("inf")]]),
 ])
 def test_a_feed_of_a_list_takes_what_its_type_holds(dtype, value, want):
     assert fed(dtype, value) == want
 
 
 @pytest.mark.parametrize("dtype, value, what", [
-    ("int64", [[0.7]], "0.7"), ("int64", [[float("nan")]], "nan"), ("int32", [[2 ** 40]], "1099511627776"), ("int64", [[2 ** 70]], "1180591620717411303424"),
+    ("int64", [[0.7]], "0.7"), ("int64", [[float("nan")]], "nan"), ("int32", [[2 ** 40]], "1099511627776"),
+    ("int64", [[2 ** 70]], "1180591620717411303424"),
     ("uint8", [[300]], "300"), ("uint8", [[-1]], "-1"), ("bool", [[2]], "2"), ("bool", [[0.5]], "0.5"), ("float32", [[None]], "None"),
     ("int64", [[None]], "None"), ("float32", [[1e39]], "1e+39"), ("float32", [[1j]], "1j"),
 ])
@@ -104,7 +107,8 @@ def test_labels_with_fractions_are_refused_wherever_they_come_from(tmp_path):
                  lambda: exe.run(feed={"x": row, "y": tensor}, fetch_list=[loss]),
                  lambda: fluid.DataFeeder([x, y]).feed([([1, 2], 1.7)]),
                  lambda: exe.infer_from_dataset(dataset=fluid.Dataset(path, "csv", slots=[x, y]), fetch_list=[loss]),
-                 lambda: exe.infer_from_dataset(dataset=fluid.Dataset(path, "csv", slots=[x, fluid.Slot("y", "float32", [-1, 1])]), fetch_list=[loss])):
+                 lambda: exe.infer_from_dataset(dataset=fluid.Dataset(path, "csv", slots=[x, fluid.Slot("y", "float32", [-1, 1])]),
+                                                fetch_list=[loss])):
         with pytest.raises((fluid.errors.EnforceNotMet, ValueError)) as caught:
             call()
         assert "int64" in str(caught.value) or "expected an integer, got '1.7'" in str(caught.value)

@@ -121,7 +121,8 @@ def test_a_projected_input_that_is_kept_gives_the_same_bits_as_one_whose_memory_
         out, cell = layers.dynamic_lstm(gates, 12, is_reverse=is_reverse, dtype="float64")
     loss = layers.reduce_sum(layers.elementwise_mul(out, out)) + layers.reduce_sum(cell)
     grads = [grad.name for _, grad in fluid.backward.append_backward(loss)]
-    kept = [name for op in fluid.default_main_program().global_block().ops if op.type in ("lstm", "lstmp") for name in op.output("BatchGate")]
+    kept = [name for op in fluid.default_main_program().global_block().ops if op.type in ("lstm", "lstmp")
+            for name in op.output("BatchGate")]
     exe.run(fluid.default_startup_program())
     feed = {"x": sequences(rng.normal(size=(6, 5)))}
 

@@ -79,7 +79,8 @@ def test_trainers_that_step_alone_or_keep_rows_see_those_that_are_set(trainers, 
     ("differ", 2, "sync", ["CRC-32 of keys and values", "trainer 0", "trainer 1"]),
 ])
 def test_rows_that_cannot_be_set_are_refused_by_name(wrong, trainers, mode, texts, tmp_path):
-    code, printed = Launched(1, trainers, "--out", tmp_path / "r", "--wrong", wrong, script=SCRIPT, options=("--mode", mode, "--restarts", "0")).end()
+    code, printed = Launched(1, trainers, "--out", tmp_path / "r", "--wrong", wrong, script=SCRIPT,
+                             options=("--mode", mode, "--restarts", "0")).end()
     assert code == 1 and all(text in printed for text in texts), printed
 
 
@@ -88,7 +89,8 @@ def test_rows_that_cannot_be_set_are_refused_by_name(wrong, trainers, mode, text
 def test_a_damaged_table_leaves_the_servers_rows_and_fails_on_all_trainers(tmp_path):
     printed = launch(2, 2, "--out", tmp_path / "r", "--wrong", "damaged", script=SCRIPT)
     assert printed.count("has the rows from before: True") == 2, printed
-    assert "caught by trainer 1: the loading of the table 'plain', which had 4 updates: trainer 0, which sends the rows for all, could not" in printed
+    assert ("caught by trainer 1: the loading of the table 'plain', which had 4 updates: trainer 0, which sends the rows for all, could "
+            "not") in printed
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")

@@ -1,4 +1,5 @@
-"""Selected rows that split_ids and split_selected_rows share out: the gradients that come back to them, in programs that are saved and loaded, too."""
+"""Selected rows that split_ids and split_selected_rows share out: the gradients that come back to them, in programs that are saved and
+loaded, too."""
 
 import numpy as np
 import pytest
@@ -193,9 +194,11 @@ def test_a_parameter_is_trained_through_its_rows(type, exe):
 def test_mistakes_are_explained(exe):
     x = rows_var("x")
     for type in OPERATORS:
-        with fluid.program_guard(fluid.Program()), pytest.raises(TriremeError, match=rf"{type}_grad: input Out@GRAD has no gradient of any part"):
+        with fluid.program_guard(fluid.Program()), pytest.raises(TriremeError,
+                                                                 match=rf"{type}_grad: input Out@GRAD has no gradient of any part"):
             fluid.default_main_program().global_block().append_op(
-                type=f"{type}_grad", inputs={"Out@GRAD": ["@EMPTY@"] * 3}, outputs={f"{OPERATORS[type][0]}@GRAD": ["g"]}, attrs=OPERATORS[type][2])
+                type=f"{type}_grad", inputs={"Out@GRAD": ["@EMPTY@"] * 3}, outputs={f"{OPERATORS[type][0]}@GRAD": ["g"]},
+                attrs=OPERATORS[type][2])
     parts = shared_out("split_selected_rows", x)
     high = layers.data("high", [HEIGHT, WIDTH], append_batch_size=False, dtype="float64")
     with pytest.raises(TriremeError, match=r"split_selected_rows_grad: Out@GRAD\[0\] must be \[3, 2\], got \[9, 2\]"):
@@ -205,5 +208,5 @@ def test_mistakes_are_explained(exe):
         fluid.backward.gradients(layers.reduce_sum(layers.square(first)), x)
     for sections, text in (([3, 0, 6], r"height_sections\[1\] is 0"), ([2**62, 2**62, 2**62], "add up to more than 2\\^63 rows")):
         with pytest.raises(TriremeError, match=text):
-            fluid.default_main_program().global_block().append_op(type="split_selected_rows", inputs={"X": x}, outputs={"Out": ["a", "b", "c"]},
-                                                                  attrs={"height_sections": sections})
+            fluid.default_main_program().global_block().append_op(type="split_selected_rows", inputs={"X": x},
+                                                                  outputs={"Out": ["a", "b", "c"]}, attrs={"height_sections": sections})

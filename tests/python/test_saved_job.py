@@ -148,7 +148,8 @@ def test_the_tasks_of_a_slow_or_dead_trainer_are_done_by_another(tmp_path, mode,
 def test_trainers_must_mean_the_same_tasks(tmp_path):
     files = many_files(tmp_path)
     script(files, "--write", tmp_path / "job", "--servers", 1, "--mode", "async", "--split", "tasks", "--optimizer", "sgd")
-    code, out, err = mpirun(1, 2, "bash", "-c", f"exec {trainer_program()} {tmp_path}/job $(ls {tmp_path}/f*.txt | head -$OMPI_COMM_WORLD_RANK)")
+    code, out, err = mpirun(1, 2, "bash", "-c", f"exec {trainer_program()} {tmp_path}/job $(ls {tmp_path}/f*.txt | head "
+                                                "-$OMPI_COMM_WORLD_RANK)")
     assert code != 0
     assert re.search(r"has \d tasks in 3 passes .*all trainers are to be given the same files", out + err), out + err
 
@@ -267,7 +268,8 @@ def test_mistakes_are_explained(tmp_path):
     with pytest.raises(ValueError, match="shuffle_seed needs in_memory=True"):
         fluid.io.save_job(str(tmp_path / "job"), data, shuffle_seed=1)
     for wrong, text in [(dict(servers=0), "servers=0; a whole number from 1 to 1024"), (dict(servers=(1, "2")), "servers='2'"),
-                        (dict(servers=1, mode=3), "mode 3; a text such as"), (dict(mode="fast"), "mode 'fast'; possible are sync"), (dict(epochs=0), "save_job: epochs=0"),
+                        (dict(servers=1, mode=3), "mode 3; a text such as"), (dict(mode="fast"), "mode 'fast'; possible are sync"),
+                        (dict(epochs=0), "save_job: epochs=0"),
                         (dict(in_memory=True, shuffle_seed=-1), "shuffle_seed=-1; a whole number from 0"),
                         (dict(save_folder=""), "save_folder='': this is no folder")]:
         with pytest.raises(ValueError, match=text):

@@ -164,7 +164,8 @@ def test_another_trainer_makes_checkpoints_when_trainer_0_has_died(data, tmp_pat
 @pytest.mark.mpi
 def test_a_trainer_without_data_goes_on_as_the_others_do(data, tmp_path):
     """There is one file: trainer 1 has made no step when the job is started again, and there is a checkpoint by then."""
-    script(Path(data).parent / "a.txt", "--write", tmp_path / "job", "--epochs", 3000, "--servers", 1, "--mode", "async", "--split", "files")
+    script(Path(data).parent / "a.txt", "--write", tmp_path / "job", "--epochs", 3000, "--servers", 1, "--mode", "async", "--split",
+           "files")
     job = Launched(1, 2, script=tmp_path / "job", options=("--checkpoint", tmp_path / "c", "--checkpoint-steps", 200, "--standbys", 0))
     ranks = job.ranks()
     wait_for_newest(tmp_path / "c", job.process)

@@ -16,15 +16,21 @@ from script_maker import make_script
 SEEDS = int(os.environ.get("TRIREME_SCRIPTS", "2000"))     # 0.2 s of a processor each; `make soak` takes thousands
 
 # What the scripts are about: each must be there often enough, so that no change of the maker loses it.
-FEATURES = ["table", "is_sparse", "dense", "sequences", "a second lookup", "batch_norm", "layer_norm", "dropout", "IfElse", "While", "shared parameter",
+FEATURES = ["table", "is_sparse", "dense", "sequences", "a second lookup", "batch_norm", "layer_norm", "dropout", "IfElse", "While",
+            "shared parameter",
             "frozen", "fed persistable", "decay of one parameter", "decay", "rate of one parameter", "clip", "EMA", "ModelAverage",
-            "a parameter assigned in the program", "save", "inference in a new scope", "a rate set between steps", "a parameter set between steps",
-            "load between steps", "startup again", "a pass of a dataset", "a collective", "set before the first step", "save before the first step",
+            "a parameter assigned in the program", "save", "inference in a new scope", "a rate set between steps",
+            "a parameter set between steps",
+            "load between steps", "startup again", "a pass of a dataset", "a collective", "set before the first step",
+            "save before the first step",
             "rows by key", "rows by key between steps", "one trainer has more batches", "sliced", "whole",
             "DynamicRNN", "data_norm", "CompiledProgram", "PyReader", "a mistake that the script catches",
-            "a dataset: batches", "a dataset: in memory", "a dataset: shuffled", "a dataset: two data sets", "a dataset: two data sets at once",
-            "a dataset: tested", "a dataset: tasks", "leased tasks of two trainers", "a started reader of batches", "a started reader of samples",
-            "a started reader of lists of samples", "a reader is reset", "ParallelExecutor", "with_data_parallel", "an exception in the backward part",
+            "a dataset: batches", "a dataset: in memory", "a dataset: shuffled", "a dataset: two data sets",
+            "a dataset: two data sets at once",
+            "a dataset: tested", "a dataset: tasks", "leased tasks of two trainers", "a started reader of batches",
+            "a started reader of samples",
+            "a started reader of lists of samples", "a reader is reset", "ParallelExecutor", "with_data_parallel",
+            "an exception in the backward part",
             "a step without rows", "an exception in the backward part, skipped", "an exception in the backward part of SGD",
             *(f"an optimizer's state: {how}" for how in ("read", "test", "program", "file", "step", "half"))]
 

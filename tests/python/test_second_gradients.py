@@ -107,7 +107,8 @@ def test_norms_of_bfloat16_have_parameters_of_float32(norm, exe):
     for dtype in ("float32", "bfloat16"):
         y = layers.cast(getattr(layers, norm)(layers.cast(x, dtype), param_attr=f"{norm}.scale", bias_attr=f"{norm}.shift"), "float32")
         first, = fluid.backward.gradients(layers.reduce_sum(y * y * y), x)
-        slopes += fluid.backward.gradients(layers.reduce_sum(layers.square(first)), [x, fluid.default_main_program().global_block().var(f"{norm}.scale")])
+        slopes += fluid.backward.gradients(layers.reduce_sum(layers.square(first)),
+                                           [x, fluid.default_main_program().global_block().var(f"{norm}.scale")])
     exe.run(fluid.default_startup_program())
     values = exe.run(feed=at, fetch_list=slopes)
     for want, got in zip(values[:2], values[2:]):

@@ -35,16 +35,23 @@ def write_logs(folder: Path, mode: str = "sync", ends: bool = False) -> Path:
     def write(name: str, *lines: dict) -> None:
         (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
     for index in (0, 1):
-        joined = {"t_s": now - 10, "event": "joined", "schema": 1, "role": "trainer", "index": index, "rank": 1 + index, "host": host, "pid": os.getpid(),
+        joined = {"t_s": now - 10, "event": "joined", "schema": 1, "role": "trainer", "index": index, "rank": 1 + index, "host": host,
+                  "pid": os.getpid(),
                   "attempt": 0, "servers": 1, "trainers": 2}
-        lines = [{"t_s": now - 10 + at, "event": "steps", "doing": "wait", "step": 10 * at, "steps": 10 * at, "step_ms": 1000.0 * at, "compute_ms": 400.0 * at,
-                  "wait_ms": 500.0 * at, "script_ms": 100.0 * at, "wait_by_server_ms": [500.0 * at], "sent_bytes": 1000 * at, "received_bytes": 2000 * at,
+        lines = [{"t_s": now - 10 + at, "event": "steps", "doing": "wait", "step": 10 * at, "steps": 10 * at, "step_ms": 1000.0 * at,
+                  "compute_ms": 400.0 * at,
+                  "wait_ms": 500.0 * at, "script_ms": 100.0 * at, "wait_by_server_ms": [500.0 * at], "sent_bytes": 1000 * at,
+                  "received_bytes": 2000 * at,
                   "loss": 1 / (1 + at), "skipped": index} for at in (1, 5, 10)]
         end = [{**lines[-1], "event": "summary", "end": "well"}] if ends else []
-        write(f"trainer-{index}.jsonl", joined, {"t_s": now - 10, "event": "began", "mode": mode, "step": 0, "blocks": 1, "tables": 0, "compress": "none"}, *lines, *end)
-    server = {"t_s": now - 10, "event": "joined", "schema": 1, "role": "server", "index": 0, "rank": 0, "host": host, "pid": 1, "attempt": 0, "servers": 1, "trainers": 2}
-    lines = [{"t_s": now - 10 + at, "event": "steps", "server": 0, "updates": 10 * at, "apply_ms": 100.0 * at, "idle_ms": 800.0 * at, "steps_by_trainer": [10 * at, 10 * at],
-              "late_by_trainer_ms": [0.0, 300.0 * at], "kept_by_trainer_ms": [300.0 * at, 0.0], "held_by_trainer_ms": [0.0, 0.0], "staleness": [50 * at, 10 * at, at],
+        write(f"trainer-{index}.jsonl", joined, {"t_s": now - 10, "event": "began", "mode": mode, "step": 0, "blocks": 1, "tables": 0,
+                                                 "compress": "none"}, *lines, *end)
+    server = {"t_s": now - 10, "event": "joined", "schema": 1, "role": "server", "index": 0, "rank": 0, "host": host, "pid": 1,
+              "attempt": 0, "servers": 1, "trainers": 2}
+    lines = [{"t_s": now - 10 + at, "event": "steps", "server": 0, "updates": 10 * at, "apply_ms": 100.0 * at, "idle_ms": 800.0 * at,
+              "steps_by_trainer": [10 * at, 10 * at],
+              "late_by_trainer_ms": [0.0, 300.0 * at], "kept_by_trainer_ms": [300.0 * at, 0.0], "held_by_trainer_ms": [0.0, 0.0],
+              "staleness": [50 * at, 10 * at, at],
               "sent_bytes": 4000 * at, "received_bytes": 2000 * at} for at in (1, 5, 10)]
     write("server-0.jsonl", server, *lines)
     return folder
@@ -110,16 +117,18 @@ def strange_logs(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("command", [["explain", "{}"], ["plot", "{}", "-o", "{}.html"], ["top", "{}", "--once"], ["trace", "{}/trainer-7.jsonl"],
-                                     ["trace", "{}/server-7.jsonl"]])
+@pytest.mark.parametrize("command", [["explain", "{}"], ["plot", "{}", "-o", "{}.html"], ["top", "{}", "--once"],
+                                     ["trace", "{}/trainer-7.jsonl"], ["trace", "{}/server-7.jsonl"]])
 def test_observers_read_regular_files_alone(tmp_path: Path, command: list[str]) -> None:
     folder = str(strange_logs(tmp_path / "logs"))
-    done = subprocess.run([sys.executable, "-m", "trireme", *(word.format(folder) for word in command)], check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-m", "trireme", *(word.format(folder) for word in command)], check=False, capture_output=True,
+                          text=True, timeout=60)
     if command[0] == "trace":
         assert done.returncode == 2 and "is no regular file, but a " in done.stderr
         return
     assert done.returncode == 0, done
-    text = done.stdout if command[0] == "explain" else Path(f"{folder}.html").read_text() if command[0] == "plot" else "trainer-7 a FIFO a device a folder bytes"
+    text = done.stdout if command[0] == "explain" else Path(f"{folder}.html").read_text() if command[0] == "plot" else ("trainer-7 a FIFO "
+                                                                                                                        "a device a folder bytes")
     assert all(word in text for word in ("trainer-7", "a FIFO", "a device", "a folder", "bytes"))
 
 
@@ -152,7 +161,8 @@ def test_a_share_of_time_is_a_share(tmp_path: Path) -> None:
     """A wait counts when it ends: one that began long before the last line is compared with the step that it belongs to."""
     folder = write_logs(tmp_path / "logs")
     lines = [json.loads(line) for line in (folder / "trainer-0.jsonl").read_text().splitlines()]
-    late = {**lines[-1], "t_s": lines[-1]["t_s"] + 1, "steps": 101, "step_ms": lines[-1]["step_ms"] + 60e3, "wait_ms": lines[-1]["wait_ms"] + 59e3}
+    late = {**lines[-1], "t_s": lines[-1]["t_s"] + 1, "steps": 101, "step_ms": lines[-1]["step_ms"] + 60e3,
+            "wait_ms": lines[-1]["wait_ms"] + 59e3}
     idle = {**lines[-1], "t_s": lines[-1]["t_s"] + 0.5}
     (folder / "trainer-0.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [*lines, idle, late]))
     points = plot._waits(logs.read(folder).trainers[0], 0.0)
@@ -161,7 +171,8 @@ def test_a_share_of_time_is_a_share(tmp_path: Path) -> None:
 
 def test_a_report_says_what_ran_where_and_when(tmp_path: Path) -> None:
     folder = write_logs(tmp_path / "logs")
-    (folder / "launcher.jsonl").write_text(json.dumps({"t_s": 0, "event": "start", "command": ["trireme-pserver", ":", "python", "-m", "x", "train.py", "--lr", "<1>"]}) + "\n")
+    (folder / "launcher.jsonl").write_text(json.dumps({"t_s": 0, "event": "start", "command": ["trireme-pserver", ":", "python", "-m", "x",
+                                                                                               "train.py", "--lr", "<1>"]}) + "\n")
     text = plot.report(str(folder))
     assert f"<h1>train.py --lr &#x27;&lt;1&gt;&#x27; on {socket.gethostname()}, {time.strftime('%Y-')}" in text
     assert text.count('width="960"') >= 4 and "svg{width:100%" in text
@@ -244,7 +255,8 @@ def test_tensorboard_reads_what_a_training_writes(tmp_path: Path) -> None:
     x, y = fluid.layers.data("x", [1]), fluid.layers.data("y", [1])
     loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y))
     trainer = fluid.Trainer(loss, fluid.optimizer.SGD(0.1))
-    history = trainer.train(lambda: [[([1.0], [2.0])], [([2.0], [4.0])]], epochs=3, callbacks=[fluid.callbacks.TensorBoard(tmp_path, every=2)])
+    history = trainer.train(lambda: [[([1.0], [2.0])], [([2.0], [4.0])]], epochs=3,
+                            callbacks=[fluid.callbacks.TensorBoard(tmp_path, every=2)])
     events = accumulator.EventAccumulator(str(tmp_path)).Reload()
     assert set(events.Tags()["scalars"]) == {"epoch/loss", "batch/loss"}
     points = events.Scalars("epoch/loss")
@@ -263,7 +275,8 @@ def test_tensorboard_has_the_steps_of_a_loop_over_data(tmp_path: Path, capsys: p
     exe = fluid.Executor()
     exe.run(fluid.default_startup_program())
     data = fluid.Dataset(str(tmp_path / "lines.csv"), "csv", batch_size=1, slots=[x, y])
-    exe.train_from_dataset(dataset=data, epochs=2, fetch_list=[loss], fetch_info=["loss"], print_period=3, callbacks=[fluid.callbacks.TensorBoard(tmp_path)])
+    exe.train_from_dataset(dataset=data, epochs=2, fetch_list=[loss], fetch_info=["loss"], print_period=3,
+                           callbacks=[fluid.callbacks.TensorBoard(tmp_path)])
     events = accumulator.EventAccumulator(str(tmp_path)).Reload()
     assert [point.step for point in events.Scalars("batch/loss")] == [3, 6, 10, 13]
     lines = capsys.readouterr().out.splitlines()
@@ -272,7 +285,8 @@ def test_tensorboard_has_the_steps_of_a_loop_over_data(tmp_path: Path, capsys: p
 
 def test_a_missing_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "rich", None)
-    with pytest.raises(errors.MissingLibraryError, match=r"trireme top needs the library rich, which is not installed: pip install 'trireme-ps\[tools\]'"):
+    with pytest.raises(errors.MissingLibraryError, match=r"trireme top needs the library rich, which is not installed: pip install "
+                                                         r"'trireme-ps\[tools\]'"):
         optional.load("rich", "trireme top")
 
 

@@ -224,7 +224,8 @@ for _ in range(3):
 
 @pytest.mark.parametrize("how", ["cut", "over"])
 def test_a_mapped_file_that_is_written_over_is_served_as_it_was(tmp_path: Path, how: str) -> None:
-    done = subprocess.run([sys.executable, "-c", LARGE, how, "leased"], check=False, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", LARGE, how, "leased"], check=False, cwd=tmp_path, capture_output=True, text=True,
+                          timeout=300)
     assert done.returncode == 0 and done.stdout.splitlines() == ["True"] * 3, done
     assert "table.rows' is being written over while it is served: the model goes on with a copy of its 7" in done.stderr, done
     assert len(done.stderr.splitlines()) == 1
@@ -334,8 +335,10 @@ def test_lines_that_are_wrong_are_named_and_numbers_keep_their_digits(tmp_path: 
             return predict._parse(predictor._feeds, "json", ",", 1, line)
 
         assert [float(line) for line in predict.predict(predictor, [parsed("3")])] == pytest.approx([3e-12])
-        for line, text in (("3.5", "'number' is of the type int64, got 3.5"), ('{"numbr": 3}', "which is fed number; did you mean 'number'"),
-                           ("u7", """'u7' is no JSON .*expected {"number": ...}"""), ("9223372036854775808", "'number' is of the type int64")):
+        for line, text in (("3.5", "'number' is of the type int64, got 3.5"),
+                           ('{"numbr": 3}', "which is fed number; did you mean 'number'"),
+                           ("u7", """'u7' is no JSON .*expected {"number": ...}"""),
+                           ("9223372036854775808", "'number' is of the type int64")):
             with pytest.raises(errors.FormatError, match=text):
                 parsed(line)
 
@@ -412,8 +415,10 @@ def test_an_output_that_is_full_or_closed_is_said_in_one_line(tmp_path: Path) ->
     os.close(writing)
     assert done.returncode == 128 + 13 and done.stderr == b""
     for redirect, text in ((">&-", b"one of them is closed"), ("<&-", b"one of them is closed")):
-        done = subprocess.run(["bash", "-c", f"{sys.executable} -m trireme predict {tmp_path} {redirect}"], check=False, capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
-        assert done.returncode in (0, 2) and b"Traceback" not in done.stderr and (done.returncode == 0 or text in done.stderr), (redirect, done)
+        done = subprocess.run(["bash", "-c", f"{sys.executable} -m trireme predict {tmp_path} {redirect}"], check=False,
+                              capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
+        assert done.returncode in (0, 2) and b"Traceback" not in done.stderr and (done.returncode == 0
+                                                                                  or text in done.stderr), (redirect, done)
 
 
 def test_sequences_are_predicted(tmp_path) -> None:
@@ -471,19 +476,23 @@ def table(path: Path) -> list[dict[str, str]]:
 @needs_mpi
 @pytest.mark.mpi
 def test_the_click_model_of_a_first_hour(tmp_path: Path) -> None:
-    """A job of two servers and two trainers stops early by its own area under the curve, goes on from a checkpoint, and is served by a process that follows."""
+    """A job of two servers and two trainers stops early by its own area under the curve, goes on from a checkpoint, and is served by a
+    process that follows."""
     data, held_out = click_files(tmp_path)
     alone(data, "--held-out", held_out, "--export", tmp_path / "alone", "--history", tmp_path / "alone.csv", script=CLICK)
-    words = (data, "--held-out", held_out, "--export", tmp_path / "exports", "--history", tmp_path / "job.csv", "--out", tmp_path / "out.npz")
+    words = (data, "--held-out", held_out, "--export", tmp_path / "exports", "--history", tmp_path / "job.csv", "--out",
+             tmp_path / "out.npz")
     kept = ("--checkpoint", tmp_path / "kept", "--checkpoint-steps", 10)
     code, text = Launched(2, 2, *words, "--epochs", 2, script=CLICK, options=kept).end()
     assert code == 0 and text.count("step 5: loss=") == 2, text       # once for the job, in each of two epochs
 
-    follower = subprocess.Popen([sys.executable, "-c", FOLLOW, str(tmp_path / "exports"), str(tmp_path / "out.npz"), str(tmp_path / "served.npy")],
+    follower = subprocess.Popen([sys.executable, "-c", FOLLOW, str(tmp_path / "exports"), str(tmp_path / "out.npz"),
+                                 str(tmp_path / "served.npy")],
                                 env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         seen_from_outside = environment(TRIREME_PROFILE=str(tmp_path / "profile"), TRIREME_LOG_SECONDS="0.3")
-        job = Launched(2, 2, *words, "--pause", 0.05, script=CLICK, options=(*kept, "--resume", "--log", tmp_path / "logs"), env=seen_from_outside)
+        job = Launched(2, 2, *words, "--pause", 0.05, script=CLICK, options=(*kept, "--resume", "--log", tmp_path / "logs"),
+                       env=seen_from_outside)
         seen: dict[int, float] = {}
 
         def follows() -> bool:
@@ -522,9 +531,11 @@ def test_a_predictor_waits_for_the_first_export(tmp_path: Path) -> None:
     late.join()
     (tmp_path / "none").mkdir()
     for wait, after in ((0, ""), (0.1, " after 0.1 s")):
-        with pytest.raises(errors.FileError, match=rf"none': there is neither an export \(a file 'current'\) nor a saved one \('__model__'\){after}\. .*wait=600"):
+        with pytest.raises(errors.FileError, match=r"none': there is neither an export \(a file 'current'\) nor a saved one "
+                                                   rf"\('__model__'\){after}\. .*wait=600"):
             Predictor(tmp_path / "none", wait=wait)
-    with pytest.raises(errors.NotFoundError, match="there is no folder '.*nowhere'. Where a training is about to export to it, .*wait=600[^$]*test_serving.py"):
+    with pytest.raises(errors.NotFoundError, match="there is no folder '.*nowhere'. Where a training is about to export to it, "
+                                                   ".*wait=600[^$]*test_serving.py"):
         Predictor(tmp_path / "nowhere")
     with pytest.raises(errors.InvalidArgumentError, match="Predictor: wait=-1; seconds from 0 on are possible"):
         Predictor(tmp_path / "none", wait=-1)

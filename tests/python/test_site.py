@@ -54,7 +54,8 @@ def site(tmp_path_factory):
     """The folder of the built site, without the pages of source text; a warning while it is built is an error."""
     pytest.importorskip("sphinx")
     folder = tmp_path_factory.mktemp("site")
-    done = subprocess.run([sys.executable, "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-c", DOCS, "-D", "extensions=myst_nb,sphinx.ext.autodoc,draw",
+    done = subprocess.run([sys.executable, "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-c", DOCS, "-D",
+                           "extensions=myst_nb,sphinx.ext.autodoc,draw",
                            "-d", folder / "pages", ROOT, folder / "html"], capture_output=True, text=True, timeout=220, check=False)
     assert done.returncode == 0, done.stderr
     return folder / "html"
@@ -79,7 +80,8 @@ def test_the_first_page_says_what_the_readme_says_and_leads_to_all_pages(site):
     for head in re.findall(r"^## (.*)$", (ROOT / "README.md").read_text(), re.M):
         assert f"<h2>{head}<" in first
     links_of = {(site / target).parent.joinpath(link).resolve() for link in re.findall(r'href="([^"#:]+\.html)', first)}
-    lost = [page for page in entries(CONTENTS[0]) if page != ROOT / "README.md" and site / page.relative_to(ROOT).with_suffix(".html") not in links_of]
+    lost = [page for page in entries(CONTENTS[0]) if page != ROOT / "README.md"
+            and site / page.relative_to(ROOT).with_suffix(".html") not in links_of]
     assert lost == []
 
 
@@ -110,10 +112,12 @@ def test_formulas_and_diagrams_are_drawn(site):
                                         ("$\\frac$", "the formula '\\\\frac' cannot be drawn")])
 def test_a_formula_or_diagram_that_cannot_be_drawn_is_named(text, said, tmp_path):
     pytest.importorskip("sphinx")
-    (tmp_path / "conf.py").write_text(f"import sys\nsys.path.insert(0, {str(DOCS)!r})\nextensions = ['myst_parser', 'draw']\nhtml_math_renderer = 'mathml'\n"
-                                      "myst_enable_extensions = ['dollarmath']\nmyst_fence_as_directive = ['mermaid']\n")
+    (tmp_path / "conf.py").write_text(f"import sys\nsys.path.insert(0, {str(DOCS)!r})\nextensions = ['myst_parser', "
+                                      "'draw']\nhtml_math_renderer = 'mathml'\nmyst_enable_extensions = "
+                                      "['dollarmath']\nmyst_fence_as_directive = ['mermaid']\n")
     (tmp_path / "index.md").write_text(f"# A page\n\n{text}\n")
-    done = subprocess.run([sys.executable, "-m", "sphinx", "-q", "-W", tmp_path, tmp_path / "out"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-m", "sphinx", "-q", "-W", tmp_path, tmp_path / "out"], capture_output=True, text=True,
+                          timeout=60, check=False)
     assert done.returncode != 0 and said in done.stderr, done.stderr
 
 
@@ -122,7 +126,8 @@ def test_a_formula_or_diagram_that_cannot_be_drawn_is_named(text, said, tmp_path
 
 @pytest.fixture
 def small(tmp_path):
-    (tmp_path / "a.html").write_text('<h1 id="top">A</h1><a href="b.html#here">b</a> <a href="#top">up</a> <a href="mailto:x@y">x</a> <a href="https://one.example/x#y">1</a>')
+    (tmp_path / "a.html").write_text('<h1 id="top">A</h1><a href="b.html#here">b</a> <a href="#top">up</a> <a href="mailto:x@y">x</a> <a '
+                                     'href="https://one.example/x#y">1</a>')
     (tmp_path / "b.html").write_text('<p id="here"></p><img src="a.svg"><a href="https://two.example/">2</a>')
     (tmp_path / "a.svg").write_text("<svg/>")
     return tmp_path

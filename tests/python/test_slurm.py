@@ -263,8 +263,8 @@ class Shipped(Batch):
         (folder / "bin" / "activate").write_text(f"PATH={folder}/bin:{Path(sys.executable).parent}:$PATH\n")
         (folder / "bin" / "trireme").write_text(f'#!/bin/sh\nexec {sys.executable} -m trireme "$@"\n')
         (folder / "bin" / "trireme").chmod(0o755)
-        done = subprocess.run(three.command(["sbatch", "--parsable", "-N", 3, "--cpus-per-task", 2, "-o", self.output, "--open-mode", "append",
-                                             ROOT / "deploy" / "job.sbatch", *args], folder=folder),
+        done = subprocess.run(three.command(["sbatch", "--parsable", "-N", 3, "--cpus-per-task", 2, "-o", self.output, "--open-mode",
+                                             "append", ROOT / "deploy" / "job.sbatch", *args], folder=folder),
                               env=environment(TRIREME_VENV=str(folder), TRIREME_CHECKPOINTS=str(folder / "shipped"),
                                               TRIREME_CHECKPOINT_STEPS="20"),
                               capture_output=True, text=True, timeout=30, check=False)
@@ -327,7 +327,8 @@ def test_a_job_that_was_signaled_is_requeued_and_goes_on(three, mark, tmp_path):
     ours = launcher(*ARGS, out, "--mark", mark, "--pause", 0.02, options=("--checkpoint", folder))
     ours = ours.replace(f" {folder} ", f" {folder} --resume-or-begin ", 1)
     script = script.replace("DIR", str(folder))
-    script, count = re.subn(r"^ *trireme launch .*(?= & job=)", ours.replace("\\", r"\\"), re.sub("^ +", "", script, flags=re.M), flags=re.M)
+    script, count = re.subn(r"^ *trireme launch .*(?= & job=)", ours.replace("\\", r"\\"), re.sub("^ +", "", script, flags=re.M),
+                            flags=re.M)
     assert count == 1, script
     job = Batch(three, script)
     job.await_training(mark)
@@ -367,7 +368,8 @@ def test_a_job_goes_on_without_a_node_that_is_lost(mark, three, tmp_path):
     with cluster.Cluster(3, SHARED) as found:
         others = slurm_cluster.Slurm(found)
         out = found.folder / "r.npz"
-        job = Batch(others, launcher(*ARGS, out, "--mark", found.folder / "trains", "--pause", 0.02, options=("--replicas", 1)), "--no-kill")
+        job = Batch(others, launcher(*ARGS, out, "--mark", found.folder / "trains", "--pause", 0.02, options=("--replicas", 1)),
+                    "--no-kill")
         job.await_training(found.folder / "trains")
         found.power_off("h3")
         state, text = job.end(120)

@@ -106,7 +106,8 @@ def test_a_handler_that_stops_no_more_lets_a_resumed_job_go_on(tmp_path: Path) -
 @pytest.mark.parametrize("who", [0, 1])
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_a_trainer_that_leaves_in_the_middle_is_said_once(tmp_path: Path, mode: str, who: int) -> None:
-    text = launch_under_mpi(1, 2, "--out", tmp_path / "out", "--leave", who, "--steps", 400, "--seconds", 0.01, script=STOPS, options=("--mode", mode, "--progress", 30))
+    text = launch_under_mpi(1, 2, "--out", tmp_path / "out", "--leave", who, "--steps", 400, "--seconds", 0.01, script=STOPS,
+                            options=("--mode", mode, "--progress", 30))
     assert text.count(f"trainer {who} left after step 4; the others go on") == 1, text
     assert text.count("left after step") == 1, text
 

@@ -27,7 +27,8 @@ def test_the_bits_of_bfloat16_are_rounded_to_nearest_even_and_read_back():
     x = np.array([1, -2.5, 1 + 2**-8, 1 + 3 * 2**-8, 3.4e38, np.inf, -np.inf, np.nan, 1e-40, 0], "float32")
     bits = fluid.core.bfloat16_bits(x)
     assert bits.dtype == np.uint16
-    np.testing.assert_array_equal(fluid.core.floats_of_bfloat16(bits), rounded(np.where(np.isnan(x), 0, x), "bfloat16") + np.where(np.isnan(x), x, 0))
+    np.testing.assert_array_equal(fluid.core.floats_of_bfloat16(bits),
+                                  rounded(np.where(np.isnan(x), 0, x), "bfloat16") + np.where(np.isnan(x), x, 0))
     assert fluid.core.bfloat16_bits(bits) is bits
     with pytest.raises(TypeError, match="bfloat16 is made of floating-point numbers, got an array of int64"):
         fluid.core.bfloat16_bits(np.array([1]))

@@ -118,7 +118,8 @@ def test_links_that_stay_in_the_folder_are_followed_and_the_folder_may_be_one(ex
 # -- operators that reach out -----------------------------------------------------------------------------------------
 
 REACH = {"save", "save_combine", "load", "load_combine", "send", "recv", "send_barrier", "fetch_barrier", "recv_wait", "listen_and_serv",
-         "prefetch", "pull_sparse", "push_sparse", "pushed_rows", "exchange_deltas", "exchange_squares", "keep_variables", "py_func", "send_sets"}
+         "prefetch", "pull_sparse", "push_sparse", "pushed_rows", "exchange_deltas", "exchange_squares", "keep_variables", "py_func",
+         "send_sets"}
 
 
 def test_records_say_which_operators_reach_out():

@@ -16,7 +16,8 @@ from trireme.errors import InvalidArgumentError, NotFoundError
 from trireme.launch import hosts, limits
 from trireme.job import surroundings
 
-LEFT = {"OMPI_COMM_WORLD_SIZE": "3", "OMPI_COMM_WORLD_RANK": "1", "PMIX_RANK": "1", "PMIX_NAMESPACE": "gone", "PMIX_SERVER_URI2": "gone.0;tcp4://127.0.0.1:1",
+LEFT = {"OMPI_COMM_WORLD_SIZE": "3", "OMPI_COMM_WORLD_RANK": "1", "PMIX_RANK": "1", "PMIX_NAMESPACE": "gone",
+        "PMIX_SERVER_URI2": "gone.0;tcp4://127.0.0.1:1",
         "OMPI_MCA_btl_sm_backing_directory": "/nowhere", "TRIREME_JOB_FOLDER": "/nowhere"}
 
 
@@ -61,7 +62,8 @@ def test_little_shared_memory_is_named_before_the_start(monkeypatch: pytest.Monk
     size = SimpleNamespace(f_bavail=1024, f_frsize=4096)
     monkeypatch.setattr(os, "statvfs", lambda path: size)
     monkeypatch.setattr(os, "access", lambda path, mode: True)
-    with pytest.raises(InvalidArgumentError, match=r"2 ranks on this host, which can hold 0 at most, by its free space in /dev/shm, 4 MB of .*shm-size"):
+    with pytest.raises(InvalidArgumentError, match=r"2 ranks on this host, which can hold 0 at most, by its free space in /dev/shm, 4 MB "
+                                                   r"of .*shm-size"):
         limits.check(2)
     size.f_bavail = 1 << 20
     limits.check(2)

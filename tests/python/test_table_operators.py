@@ -80,7 +80,8 @@ def test_ids_may_have_several_dimensions(block, shape):
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
 @pytest.mark.parametrize("padding", [-1, 9])
 def test_the_gradient_is_numeric(block, keys, padding):
-    """A row of selected rows W is moved by a little; the loss is a polynomial of second degree, so central differences are exact but for rounding."""
+    """A row of selected rows W is moved by a little; the loss is a polynomial of second degree, so central differences are exact but for
+    rounding."""
     keys = abs(np.asarray(keys, np.int64)) % 100
     unique = [int(key) for key in np.unique(keys)]
     held = np.random.default_rng(1).integers(-8, 8, (len(unique), WIDTH)) / 8
@@ -172,13 +173,14 @@ def test_a_table_of_another_width_is_refused(block):
         run({"ids": np.array([[7]])}, out)
 
 
-@pytest.mark.parametrize("operator", [fluid.layers.mean, lambda w: fluid.layers.fc(w, 2), lambda w: fluid.layers.scale(w, 2.0), fluid.layers.shape,
-                                      lambda w: fluid.layers.concat([fluid.layers.ones([1, WIDTH], "float32"), w])])
+@pytest.mark.parametrize("operator", [fluid.layers.mean, lambda w: fluid.layers.fc(w, 2), lambda w: fluid.layers.scale(w, 2.0),
+                                      fluid.layers.shape, lambda w: fluid.layers.concat([fluid.layers.ones([1, WIDTH], "float32"), w])])
 def test_a_table_in_the_place_of_a_tensor_is_named(block, operator):
     w = fluid.layers.embedding(ids_of(block), [100, WIDTH], is_sparse=True, is_distributed=True, param_attr="w") and block.var("w")
     out = operator(w)
     fluid.Executor().run(fluid.default_startup_program())
-    with pytest.raises(TriremeError, match=r"input (X|Input) must be a dense tensor.*, got a sparse table\s+the sparse table is 'w': give the operator rows"):
+    with pytest.raises(TriremeError, match=r"input (X|Input) must be a dense tensor.*, got a sparse table\s+the sparse table is 'w': give "
+                                           r"the operator rows"):
         fluid.Executor().run(feed={"ids": np.array([[7]])}, fetch_list=[out])
 
 

@@ -146,7 +146,8 @@ def test_several_columns_make_one_row(tmp_path):
 @pytest.mark.parametrize("slots, error, text", [
     ([slot("x", "int64")], FormatError, r"slot 'x': column 'x': expected integers, got double"),
     ([slot("city", "int64")], FormatError, r"column 'city': expected integers, got string; a slot with hash= makes ids of texts"),
-    ([slot("ids", "int64")], FormatError, r"row group 0, row 0 \(from 0\): slot 'ids': column 'ids': expected a list of 1 values, got one of 0"),
+    ([slot("ids", "int64")], FormatError,
+     r"row group 0, row 0 \(from 0\): slot 'ids': column 'ids': expected a list of 1 values, got one of 0"),
     ([slot("ids", "int64", 3, lod_level=1)], FormatError, r"row 1 .*expected a list of a multiple of 3 values, got one of 1"),
     ([slot("x", width=2)], FormatError, r"column 'x': expected lists of 2 numbers, got double"),
     ([slot("x", "int64", hash=5)], FormatError, r"column 'x': expected texts or integers, got double"),
@@ -259,7 +260,8 @@ def test_training_is_that_on_csv_to_the_bit(format, tmp_path):
             fluid.optimizer.SGD(1e-4).minimize(loss)
             exe = fluid.Executor()
             exe.run(startup)
-            data = fluid.Dataset(files, format, batch_size=16, slots=[fluid.Slot(x, columns="x", missing=0), fluid.Slot(y, columns="zip")], **how)
+            data = fluid.Dataset(files, format, batch_size=16, slots=[fluid.Slot(x, columns="x", missing=0), fluid.Slot(y, columns="zip")],
+                                 **how)
             exe.train_from_dataset(main, data, epochs=3)
             return np.array(scope.find_var("fc_0.w_0").get_tensor())
 

@@ -98,7 +98,8 @@ MEMBERS = gzip.compress(b"1,2\n3,4\n", mtime=0), gzip.compress(b"5,6\n", mtime=0
 def test_all_members_of_a_gzip_file_are_read(tmp_path):
     path = tmp_path / "f.gz"
     first, second = MEMBERS
-    for data in (first + second, first + gzip.compress(b"") + second + gzip.compress(b""), first + second + b"\0" * 512, first + second + b"\0"):
+    for data in (first + second, first + gzip.compress(b"") + second + gzip.compress(b""), first + second + b"\0" * 512,
+                 first + second + b"\0"):
         path.write_bytes(data)
         for size in (1, 7, 8, 9, 1 << 20):
             assert rows(path, "csv", block_bytes=size) == ROWS

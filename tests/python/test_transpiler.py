@@ -259,7 +259,8 @@ def test_any_optimizer_that_works_point_by_point_is_cut(update):
         if update == "proximal_adagrad":
             moment = block.create_var(name=param.name + ".moment", shape=param.shape, dtype="float32", persistable=True)
             inputs["Moment"] = outputs["MomentOut"] = moment
-        block.append_op(type=update, inputs=inputs, outputs=outputs, attrs={"op_role": OpRole.Optimize, "op_role_var": [param.name, grad.name]})
+        block.append_op(type=update, inputs=inputs, outputs=outputs,
+                        attrs={"op_role": OpRole.Optimize, "op_role_var": [param.name, grad.name]})
     result = transpile(program, 3, min_block_bytes=4)
     assert any(one.param != one.source for one in result.blocks if one.source not in result.means)
 
@@ -268,7 +269,8 @@ def marks(program, servers=1):
     """The operators of the servers' programs with the blocks that they are marked to work on point by point."""
     result = transpile(program, servers, min_block_bytes=4)
     return [(op.type, op.attr("op_pointwise_on") if op.has_attr("op_pointwise_on") else None)
-            for server in result.servers for op in server.global_block().ops], {one.param for one in result.blocks} - set(result.means.values())
+            for server in result.servers for op in server.global_block().ops], {one.param
+                                                                                for one in result.blocks} - set(result.means.values())
 
 
 @pytest.mark.parametrize("name", [name for name in OPTIMIZERS if "norm" not in name])
@@ -299,7 +301,8 @@ def test_parameters_that_share_an_accumulator_stay_whole():
     """A mask belongs to neither parameter, so nobody cuts it."""
     x = fluid.layers.data("x", [WIDTH])
     program = fluid.default_main_program()
-    pairs = fluid.backward.append_backward(fluid.layers.mean(fluid.layers.fc(fluid.layers.fc(x, WIDTH, bias_attr=False), WIDTH, bias_attr=False)))
+    pairs = fluid.backward.append_backward(fluid.layers.mean(fluid.layers.fc(fluid.layers.fc(x, WIDTH, bias_attr=False), WIDTH,
+                                                                             bias_attr=False)))
     mask = program.global_block().create_var(name="mask", shape=[WIDTH, WIDTH], dtype="float32", persistable=True)
     masked = []
     for param, grad in pairs:
@@ -436,7 +439,8 @@ def test_fluids_flags_choose_the_mode(flags, given, mode):
 
 
 @pytest.mark.parametrize("given, text", [
-    (dict(trainer_id="x"), "transpile: trainer_id='x'; a whole number from 0 to 1"), (dict(trainer_id=2), "trainer_id=2; a whole number from 0 to 1"),
+    (dict(trainer_id="x"), "transpile: trainer_id='x'; a whole number from 0 to 1"),
+    (dict(trainer_id=2), "trainer_id=2; a whole number from 0 to 1"),
     (dict(trainers=0), "transpile: trainers=0; a whole number from 1"), (dict(pservers=3), "transpile: pservers=3; the names of servers"),
     (dict(pservers=" , "), "pservers=' , '; the names of servers"), (dict(pservers="a:1,a:1"), "a server stands twice")])
 def test_impossible_arguments_of_transpile_are_explained(given, text):

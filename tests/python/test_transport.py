@@ -152,7 +152,8 @@ def test_messages_are_traced_with_their_fields(name: str, monkeypatch: pytest.Mo
     assert job.end() == 0, job.text
     traced = [line.split(",", 5) for line in job.text.splitlines() if line.startswith("trace,")]
     assert ["0", "received from", "1"] in [line[2:5] for line in traced if line[5].startswith("STEP_END ")], job.text
-    ends = {(line[3], re.search(r" step=\d+ everywhere=\d+ is_idle=0$", line[5]) is not None) for line in traced if line[5].startswith("STEP_END ")}
+    ends = {(line[3], re.search(r" step=\d+ everywhere=\d+ is_idle=0$", line[5]) is not None)
+            for line in traced if line[5].startswith("STEP_END ")}
     assert ends == {("sent to", True), ("received from", True)}
 
 

@@ -1,5 +1,5 @@
-"""What a script sets between two steps, and operators that write what the servers have, or read a parameter after its update: a job computes
-what one process computes.
+"""What a script sets between two steps, and operators that write what the servers have, or read a parameter after its update: a job
+computes what one process computes.
 """
 
 import os
@@ -88,7 +88,8 @@ def test_values_that_a_job_cannot_take_are_refused_by_name(hows, mode, text):
 @pytest.mark.mpi
 def test_in_async_the_values_of_trainer_0_count_and_others_say_so():
     code, printed = run_sets("rate", "rate", mode="async")
-    assert code == 0 and "trainer 1: 'learning_rate_0' was set after step 2; in mode async what the script of trainer 0 sets counts" in printed, printed
+    assert code == 0 and ("trainer 1: 'learning_rate_0' was set after step 2; in mode async what the script of trainer 0 sets "
+                          "counts") in printed, printed
     code, printed = run_sets("100", mode="async")
     assert code == 0 and "trainer 0: [-1.0, -2.0, 99.0, 98.0]" in printed, printed
 
@@ -171,6 +172,7 @@ def test_operators_around_updates_that_no_job_can_run_are_refused_by_name():
 
     behind(lambda w, loss, _: layers.assign(w * loss, w), "writes 'w', which the parameter servers have.*depends on the data")
     behind(lambda w, loss, _: layers.assign(w + layers.gaussian_random([4, 3]), w), "draws random numbers")
-    behind(lambda w, loss, o: layers.Print(fluid.default_main_program().global_block().var("w_velocity_0")), "after the optimizers have changed it")
+    behind(lambda w, loss, o: layers.Print(fluid.default_main_program().global_block().var("w_velocity_0")),
+           "after the optimizers have changed it")
     behind(second, "from parameters that an optimizer has updated; in a job all gradients")
     behind(between, "reads between two updates")

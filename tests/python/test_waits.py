@@ -32,8 +32,8 @@ def test_steps_beside_a_waiting_trainer_are_those_of_one_process(tmp_path: Path,
 
 
 @needs_mpi
-@pytest.mark.parametrize(("mode", "batches"), [("average(3)", "7,2"), ("average(3)", "0,7"), ("ssp(1)", "2,7"), ("ssp(1)", "7,0"), ("sync(degraded)", "7,2"),
-                                               ("sync(backups=1)", "2,7"), ("async", "0,7"), ("geo(3)", "7,2")])
+@pytest.mark.parametrize(("mode", "batches"), [("average(3)", "7,2"), ("average(3)", "0,7"), ("ssp(1)", "2,7"), ("ssp(1)", "7,0"),
+                                               ("sync(degraded)", "7,2"), ("sync(backups=1)", "2,7"), ("async", "0,7"), ("geo(3)", "7,2")])
 def test_unequal_trainers_come_to_an_end_in_every_mode(tmp_path: Path, mode: str, batches: str) -> None:
     launch(1, 2, "--out", tmp_path / "out", "--batches", batches, "--end", "both", script=APART, options=("--mode", mode))
     found = own_of(tmp_path / "out", 2)
@@ -64,12 +64,15 @@ def test_an_error_of_the_forward_part_may_be_caught() -> None:
 def test_an_error_behind_the_first_gradient_ends_the_job_though_the_script_catches_it() -> None:
     code, text = Launched(1, 2, "backward", script=MISTAKES).end()
     assert code == 1 and text.count("ValueError: a bad batch\n\nThe above exception") == 1, text
-    assert re.search(r"^trireme: rank 2 \(trainer 1.*failed in the middle of step 3, of which it had sent gradients: .*a bad batch", text, re.M), text
-    assert "trainer 1 ends" in launch(1, 2, "backward", script=MISTAKES, options=("--on-nan", "skip"))     # there no gradient leaves before the step's end
+    assert re.search(r"^trireme: rank 2 \(trainer 1.*failed in the middle of step 3, of which it had sent gradients: .*a bad batch", text,
+                     re.M), text
+    # there no gradient leaves before the step's end
+    assert "trainer 1 ends" in launch(1, 2, "backward", script=MISTAKES, options=("--on-nan", "skip"))
 
 
 @needs_mpi
 def test_trainers_that_wait_for_each_other_in_different_calls_are_named(tmp_path: Path) -> None:
     code, text = Launched(1, 2, "ring", tmp_path / "model", script=MISTAKES).end()
     assert code == 1
-    assert re.search(r"trainer 0 waits in barrier\(\) at .*mistakes.py:\d+.* for trainer 1, trainer 1 waits in save_vars\(.*for trainer 0: none", text), text
+    assert re.search(r"trainer 0 waits in barrier\(\) at .*mistakes.py:\d+.* for trainer 1, trainer 1 waits in save_vars\(.*for trainer 0: "
+                     r"none", text), text

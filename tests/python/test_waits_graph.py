@@ -8,7 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 ACTS = {"join", "step", "post", "notice", "task", "snapshot", "leave"}
 CALLS = re.compile(r"\btr_(?:comm_wait|comm_stand_by|job_wait|job_post_wait|job_checkpoint_wait|job_stay)\(")
-DEFINE = {"pserver/transport/comm.c", "pserver/api/job_checkpoint.c"}      # what waits on behalf of the callers, and a wait for this trainer's own disk
+# what waits on behalf of the callers, and a wait for this trainer's own disk
+DEFINE = {"pserver/transport/comm.c", "pserver/api/job_checkpoint.c"}
 
 
 def section() -> str:

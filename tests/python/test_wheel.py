@@ -58,7 +58,8 @@ def test_a_wheel_takes_no_newer_glibc_than_its_name_says(unpacked):
 def test_dependencies_of_the_wheel_take_no_newer_glibc(name):
     """By the tags of the wheels that are installed here."""
     tags = metadata.distribution(name).read_text("WHEEL")
-    least = [(2, 17) if found == "2014" else tuple(map(int, found.split("_"))) for found in re.findall(r"-manylinux_?(2014|\d+_\d+)_x86_64", tags)]
+    least = [(2, 17) if found == "2014" else tuple(map(int, found.split("_")))
+             for found in re.findall(r"-manylinux_?(2014|\d+_\d+)_x86_64", tags)]
     assert least and min(least) <= (2, 28), tags
 
 
@@ -77,20 +78,21 @@ def test_its_libraries_need_glibc_and_the_core_alone(unpacked):
 
 @pytest.mark.parametrize("scheme", ["--prefix", "--target"])
 def test_its_programs_find_the_core_wherever_it_is_installed(scheme, tmp_path):
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--no-index", "--disable-pip-version-check",
-                    scheme, tmp_path, WHEELS[-1]], check=True, timeout=120)
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--no-index",
+                    "--disable-pip-version-check", scheme, tmp_path, WHEELS[-1]], check=True, timeout=120)
     for name in ("trireme-pserver", "trireme-trainer"):
         said = subprocess.run([tmp_path / "bin" / name, "--version"], capture_output=True, text=True, check=True, timeout=60).stdout
         assert said == version() + "\n"
     package, = tmp_path.rglob("_core.abi3.so")
-    said = subprocess.run([sys.executable, "-c", "import trireme; print(trireme.__version__, trireme.__file__)"], capture_output=True, text=True,
-                          check=True, timeout=60, env={"PYTHONPATH": str(package.parents[1]), "PATH": "/usr/bin:/bin"}).stdout
+    said = subprocess.run([sys.executable, "-c", "import trireme; print(trireme.__version__, trireme.__file__)"], capture_output=True,
+                          text=True, check=True, timeout=60, env={"PYTHONPATH": str(package.parents[1]), "PATH": "/usr/bin:/bin"}).stdout
     assert said == f"{version()} {package.with_name('__init__.py')}\n"
 
 
 def test_a_wheel_has_headers_libraries_and_stubs(unpacked):
     package = unpacked / "trireme"
-    for name in ("include/trireme.h", "include/trireme_serving.h", "include/pserver/trireme_dist.h", "include/trainer/trireme_trainer.h", "lib/libtrireme.so", "lib/pkgconfig/trireme.pc", "py.typed",
+    for name in ("include/trireme.h", "include/trireme_serving.h", "include/pserver/trireme_dist.h", "include/trainer/trireme_trainer.h",
+                 "lib/libtrireme.so", "lib/pkgconfig/trireme.pc", "py.typed",
                  "operator.pyi", "launch/rank.sh"):
         assert (package / name).is_file(), name
     ast.parse((package / "operator.pyi").read_text())
@@ -111,7 +113,8 @@ def test_a_program_in_c_is_built_against_it(unpacked, tmp_path):
             words = re.sub(r"\$\{(\w+)\}", lambda found: known[found[1]], words)
         flags = [word for line in re.findall(r"^(?:Cflags|Libs): (.*)$", words, re.M) for word in line.split()]
     source = tmp_path / "program.c"
-    source.write_text('#include "trireme_serving.h"\n#include "trainer/trireme_trainer.h"\n#include <stdio.h>\nint main(void) { puts(tr_version()); return 0; }\n')
+    source.write_text('#include "trireme_serving.h"\n#include "trainer/trireme_trainer.h"\n#include <stdio.h>\nint main(void) { '
+                      'puts(tr_version()); return 0; }\n')
     subprocess.run(["cc", source, "-o", tmp_path / "program", *flags], check=True, timeout=60)
     said = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True, timeout=60).stdout
     assert said == version() + "\n"

@@ -1,4 +1,5 @@
-"""Values and gradients at 0 and at the ends of domains: finite where Fluid, NumPy or PyTorch has a finite value, and never 0 / 0 or 0 times infinity."""
+"""Values and gradients at 0 and at the ends of domains: finite where Fluid, NumPy or PyTorch has a finite value, and never 0 / 0 or 0 times
+infinity."""
 
 import sys
 
@@ -90,7 +91,8 @@ def test_a_gradient_of_zero_leaves_a_parameter_that_has_had_none():
         block.create_var(name=name, dtype="float32")
     block.append_op(type="proximal_adagrad", inputs={"Param": ["p"], "Moment": ["m"], "Grad": ["g"], "LearningRate": ["rate"]},
                     outputs={"ParamOut": ["p_out"], "MomentOut": ["m_out"]})
-    got = fluid.Executor().run(program, feed={"p": start, "m": np.zeros(2, "float32"), "g": np.zeros(2, "float32"), "rate": np.float32([0.1])},
+    got = fluid.Executor().run(program, feed={"p": start, "m": np.zeros(2, "float32"), "g": np.zeros(2, "float32"),
+                                              "rate": np.float32([0.1])},
                                fetch_list=["p_out", "m_out"])
     np.testing.assert_array_equal(got, [start, [0, 0]])
 
@@ -218,7 +220,8 @@ def run_operator(type_, inputs, outputs, **attrs):
 
 def test_a_rate_of_zero_leaves_what_ftrl_has_as_it_is():
     start, some = np.float32([1, -2]), np.float32([0.5, 0])
-    got = run_operator("ftrl", {"Param": start, "SquaredAccumulator": some, "LinearAccumulator": -some, "Grad": some, "LearningRate": np.float32([0])},
+    got = run_operator("ftrl", {"Param": start, "SquaredAccumulator": some, "LinearAccumulator": -some, "Grad": some,
+                                "LearningRate": np.float32([0])},
                        ["ParamOut", "SquaredAccumOut", "LinearAccumOut"])
     np.testing.assert_array_equal(got, [start, some, -some])
 
@@ -230,5 +233,6 @@ def test_statistics_of_no_rows_leave_data_as_they_are():
 
 
 def test_a_weight_of_zeros_stays_zero_under_spectral_norm():
-    got, = run_operator("spectral_norm", {"Weight": np.zeros((2, 3), "float32"), "U": np.ones(2, "float32"), "V": np.ones(3, "float32")}, ["Out"])
+    got, = run_operator("spectral_norm", {"Weight": np.zeros((2, 3), "float32"), "U": np.ones(2, "float32"), "V": np.ones(3, "float32")},
+                        ["Out"])
     np.testing.assert_array_equal(got, np.zeros((2, 3)))

@@ -11,7 +11,8 @@ loss = fluid.layers.mean(z)
 ops, pairs = fluid.optimizer.Adam(0.1, beta1=0.9).minimize(loss)
 exe = fluid.Executor(fluid.CPUPlace())
 exe.run(feed={"x": np.ones((1, 4), "float32")}, fetch_list=[loss, "z"])
-exe.train_from_dataset(dataset=fluid.Dataset("x.csv", "csv", slots=[x]), epochs=2, callbacks=[fluid.callbacks.EarlyStopping("loss", patience=2)])
+exe.train_from_dataset(dataset=fluid.Dataset("x.csv", "csv", slots=[x]), epochs=2,
+                       callbacks=[fluid.callbacks.EarlyStopping("loss", patience=2)])
 version: int = fluid.serving.Predictor("model").version
 names: list[str] = fluid.formats.export_onnx("m.onnx", ["x"], [z], exe)
 product: fluid.Variable = fluid.operator.mul(X=x, Y="w", x_num_col_dims=1)
@@ -20,8 +21,10 @@ parts: list[fluid.Variable] = fluid.operator.split(x, Out=2, num=2, axis=1)
 values, places = fluid.operator.top_k(x, k=2)
 turned = fluid.operator.cast(x, in_dtype=5, out_dtype=fluid.core.VarDesc.VarType.INT64)
 scores = fluid.layers.prelu(x, "all", param_attr="alpha")
-normed = fluid.layers.group_norm(x, 2, param_attr=False, bias_attr=fluid.ParamAttr("b", initializer=fluid.initializer.Constant(0.0)), act="relu")
-low = fluid.layers.less_than(fluid.layers.reduce_sum(fluid.layers.softshrink(x, alpha=0.1), dim=[0, 1]), fluid.layers.elementwise_add(y, y, act="tanh"))
+normed = fluid.layers.group_norm(x, 2, param_attr=False, bias_attr=fluid.ParamAttr("b", initializer=fluid.initializer.Constant(0.0)),
+                                 act="relu")
+low = fluid.layers.less_than(fluid.layers.reduce_sum(fluid.layers.softshrink(x, alpha=0.1), dim=[0, 1]),
+                             fluid.layers.elementwise_add(y, y, act="tanh"))
 both = fluid.layers.logical_and(low, low, out=low)
 steps = fluid.optimizer.DGCMomentumOptimizer(0.1, 0.9, 0)
 batches = fluid.io.batch(fluid.dataset.digits.train(), batch_size=8)

@@ -14,7 +14,8 @@ sys.path.insert(0, str(ROOT / "tests" / "python"))
 from job_support import MPIS, environment  # noqa: E402
 
 JOBS = ROOT / "tests" / "python" / "jobs"
-MODES = {"sync": 6, "async": 2, "async(compensation=0.04)": 1, "ssp(1)": 1, "ssp(2)": 1, "geo(3)": 1, "geo(5)": 1, "sync(backups=1)": 2, "sync(degraded)": 1}
+MODES = {"sync": 6, "async": 2, "async(compensation=0.04)": 1, "ssp(1)": 1, "ssp(2)": 1, "geo(3)": 1, "geo(5)": 1, "sync(backups=1)": 2,
+         "sync(degraded)": 1}
 WORKS = {"train": 4, "tables": 4, "optimizers": 1, "loops": 4, "saved": 3}
 KINDS = {"kill server": 5, "kill trainer": 4, "kill standby": 1, "kill two": 2, "kill mpirun": 2, "stop rank": 2, "nap": 3,
          "stop mpirun": 1, "damage": 2, "kill launcher": 1, "ask to stop": 2}
@@ -70,7 +71,8 @@ class Case:
     def _tables(self, dice: random.Random) -> list[str]:
         """Rows come and go. SGD and momentum over rows of many trainers that do not wait for each other go astray by themselves."""
         optimizer = "adagrad" if self.is_apart else dice.choice(["sgd", "momentum", "adagrad", "adam", "decayed", "rmsprop", "ftrl"])
-        args = ["--steps", "200", "--optimizer", optimizer, "--pause", "0.008", "--row-dtype", dice.choice(["float32", "float32", "float16", "bfloat16"])]
+        args = ["--steps", "200", "--optimizer", optimizer, "--pause", "0.008", "--row-dtype",
+                dice.choice(["float32", "float32", "float16", "bfloat16"])]
         for option, values in {"--entry-count": [2, 3], "--entry-probability": [0.4], "--max-age": [2, 20], "--max-rows": [1024, 2048],
                                "--rare": [300, 3000], "--clip": ["value", "norm", "global"]}.items():
             if dice.random() < 0.5:
@@ -82,7 +84,8 @@ class Case:
         return args + (["--ahead"] if dice.random() < 0.5 else [])
 
     def _optimizers(self, dice: random.Random) -> list[str]:
-        """Their rates are bold: with more trainers, delay compensation, which grows with the gradient's square, goes astray without any mishap."""
+        """Their rates are bold: with more trainers, delay compensation, which grows with the gradient's square, goes astray without any
+        mishap."""
         if "compensation" in self.mode:
             self.trainers = 2
         return ["--kind", dice.choice(["apart", "apart", "global"]), "--steps", "80", "--pause", "0.02"]
@@ -92,7 +95,8 @@ class Case:
         return ["--files", str(FILES), "--batches", str(dice.choice([3, 10])), "--epochs", str(EPOCHS), "--pause", "0.05"]
 
     def _saved(self, dice: random.Random) -> list[str]:
-        args = ["--optimizer", "sgd" if self.is_apart else dice.choice(["adam", "sgd"]), "--split", dice.choice(["batches", "tasks"]), "--epochs", "3"]
+        args = ["--optimizer", "sgd" if self.is_apart else dice.choice(["adam", "sgd"]), "--split", dice.choice(["batches", "tasks"]),
+                "--epochs", "3"]
         if dice.random() < 0.3:
             args += ["--table"]
         if dice.random() < 0.3:

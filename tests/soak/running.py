@@ -48,7 +48,8 @@ class Running:
         case, self.mark = self.case, self.folder / "begun"
         self.mark.unlink(missing_ok=True)
         self.job = Launched(self.servers, case.trainers, *self.args, version=case.version, script=self.script,
-                            options=(*case.options(self.folder), *more), env=environment(TRIREME_START_TIMEOUT="40"), replacements=case.replacements)
+                            options=(*case.options(self.folder), *more), env=environment(TRIREME_START_TIMEOUT="40"),
+                            replacements=case.replacements)
         self.pid = self.job.process.pid
 
     def has_ended(self) -> bool:
@@ -168,7 +169,8 @@ class Running:
     def state(self) -> str:
         """Where every process of a job that stands still is, and what its ranks have told the launcher."""
         ranks = self.ranks(True)
-        told = [f"{Path(path).name}: {Path(path).read_text()}" for path in sorted(glob.glob(f"{tempfile.gettempdir()}/trireme-*-{self.pid}-*/*.[0-9]*"))
+        told = [f"{Path(path).name}: {Path(path).read_text()}"
+                for path in sorted(glob.glob(f"{tempfile.gettempdir()}/trireme-*-{self.pid}-*/*.[0-9]*"))
                 if os.path.isfile(path)]
         return "\n".join([*told, *(f"rank {rank}, process {pid}:\n{stacks(pid)}" for rank, pid in sorted(ranks.items()))])
 
@@ -202,8 +204,8 @@ class Running:
 
     def check_logs(self) -> None:
         if self.case.logs:
-            done = subprocess.run([sys.executable, "-m", "trireme", "explain", self.folder / "log"], env=environment(), capture_output=True, text=True,
-                                  timeout=60, check=False)
+            done = subprocess.run([sys.executable, "-m", "trireme", "explain", self.folder / "log"], env=environment(), capture_output=True,
+                                  text=True, timeout=60, check=False)
             if done.returncode or "advice:" not in done.stdout:
                 raise Wrong(f"trireme explain: exit code {done.returncode}\n{done.stdout}{done.stderr}\n{self.text}")
 
@@ -212,7 +214,8 @@ class Running:
         if not self.case.is_apart:
             want = results(reference(self.case))
             missing = {f"there is no {name}" for name in want.keys() - found.keys() if self.case.keeps or not name.startswith("kept ")}
-            return [*sorted(missing), *(f"{name} has other bits" for name in sorted(want.keys() & found.keys()) if not is_same(found[name], want[name]))]
+            return [*sorted(missing),
+                    *(f"{name} has other bits" for name in sorted(want.keys() & found.keys()) if not is_same(found[name], want[name]))]
         wrong = [f"{name} has no numbers" for name, value in found.items() if value.dtype.kind == "f" and not np.isfinite(value).all()]
         if self.case.work == "loops" and self.case.mode.startswith(("async", "ssp", "geo")):
             scale = self.case.trainers if self.case.mode.startswith("geo") else 1
@@ -266,7 +269,8 @@ def kept(folder: Path) -> Iterator[tuple[str, np.ndarray]]:
 
 def reference(case: Case) -> Path:
     """The result of the same job when nothing happens."""
-    path = FOLDER / ("_".join(["whole", case.work, str(case.is_saved), str(case.trainers), *case.args]).replace("--", "").replace("/", "") + ".npz")
+    path = FOLDER / ("_".join(["whole", case.work, str(case.is_saved), str(case.trainers),
+                               *case.args]).replace("--", "").replace("/", "") + ".npz")
     if not path.exists():
         with tempfile.TemporaryDirectory(prefix="trireme-soak-") as folder:
             whole = Case(case.seed)
@@ -308,8 +312,8 @@ def stacks(pid: int) -> str:
     """The stacks of its threads, where there is gdb."""
     if not shutil.which("gdb"):
         return "(there is no gdb)"
-    done = subprocess.run(["gdb", "-batch", "-nx", "-p", str(pid), "-ex", "thread apply all bt 12"], capture_output=True, text=True, timeout=60,
-                          check=False)
+    done = subprocess.run(["gdb", "-batch", "-nx", "-p", str(pid), "-ex", "thread apply all bt 12"], capture_output=True, text=True,
+                          timeout=60, check=False)
     return "\n".join(line for line in done.stdout.splitlines() if line.startswith(("Thread", "#")))
 
 

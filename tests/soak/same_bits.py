@@ -2,8 +2,8 @@
 
     python tests/soak/same_bits.py BEFORE AFTER [--only WORD]
 
-BEFORE and AFTER are folders of builds, such as build/release of two trees. A case is a script with arguments and the ranks that run it. What it writes into its
-files, and what the examples print, must be equal to the byte. The exit code is 1 where one differs.
+BEFORE and AFTER are folders of builds, such as build/release of two trees. A case is a script with arguments and the ranks that run it.
+What it writes into its files, and what the examples print, must be equal to the byte. The exit code is 1 where one differs.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Case:
         with tempfile.TemporaryDirectory(prefix="trireme-bits-") as folder:
             words = [str(path), *self.arguments.replace("OUT", f"{folder}/out.npz").split()]
             if self.ranks is not None:
-                words = ["-m", "trireme", "launch", "--servers", str(self.ranks[0]), "--trainers", str(self.ranks[1]), "--mode", self.mode, "--progress", "0",
-                         *self.options.split(), *words]
+                words = ["-m", "trireme", "launch", "--servers", str(self.ranks[0]), "--trainers", str(self.ranks[1]), "--mode", self.mode,
+                         "--progress", "0", *self.options.split(), *words]
             done = subprocess.run([sys.executable, *words], env=env, cwd=folder, capture_output=True, text=True, timeout=900, check=False)
             if done.returncode:
                 raise RuntimeError(f"{self} failed with {build}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
@@ -59,7 +59,8 @@ class Case:
 CASES = [
     *[Case("optimizers.py", f"--kind {kind} --out OUT", ranks, mode) for kind in ("apart", "global")
       for ranks, mode in ((ALONE, ""), (SMALL, "sync"), (WIDE, "sync"), (WIDE, "average(2)"))],
-    *[Case("tables.py", f"--optimizer {name} --out OUT", ranks) for name in ("sgd", "adagrad", "adam", "ftrl") for ranks in (ALONE, SMALL, WIDE)],
+    *[Case("tables.py", f"--optimizer {name} --out OUT", ranks) for name in ("sgd", "adagrad", "adam", "ftrl")
+      for ranks in (ALONE, SMALL, WIDE)],
     Case("tables.py", "--optimizer adam --clip global --out OUT", WIDE),
     Case("tables.py", "--optimizer adagrad --ahead --entry-count 2 --rare 40 --out OUT", WIDE),
     Case("tables.py", "--optimizer sgd --out OUT", SMALL, "geo(3)"),
@@ -90,7 +91,8 @@ def main() -> int:
         names = sorted({*before, *after})
         wrong = [name for name in names if before.get(name) != after.get(name)]
         different += bool(wrong or not names)
-        print(f"{'DIFFERENT' if wrong or not names else 'the same bits'}: {case}, {len(names)} arrays{': ' + ', '.join(wrong[:8]) if wrong else ''}", flush=True)
+        print(f"{'DIFFERENT' if wrong or not names else 'the same bits'}: {case}, {len(names)} "
+              f"arrays{': ' + ', '.join(wrong[:8]) if wrong else ''}", flush=True)
     return 1 if different else 0
 
 

@@ -4,9 +4,9 @@
     python tests/soak/soak.py --seed 4711                 # one of them again
 
 A case follows from its seed (cases.py): which MPI, how many ranks, which mode, what they train, what happens to whom and how long after the
-first step. Every job must end with exit code 0 and leave nothing behind: no process, no shared memory, no file (running.py). In mode sync all that
-it has left, tables and the newest checkpoint too, must have the bits of a job to which nothing happened; in the others it must be numbers, and each
-line of leased tasks must have been trained on. Each failure is printed with its seed and the
+first step. Every job must end with exit code 0 and leave nothing behind: no process, no shared memory, no file (running.py). In mode sync
+all that it has left, tables and the newest checkpoint too, must have the bits of a job to which nothing happened; in the others it must be
+numbers, and each line of leased tasks must have been trained on. Each failure is printed with its seed and the
 command that makes it again, and what the job said is kept in build/soak. The exit code is 1 when there was one.
 """
 

@@ -70,8 +70,8 @@ def export(checkpoint: Checkpoint, path: str, kinds: Iterable[str] = KINDS) -> l
     """Write the arrays of these kinds to ``path``, a NumPy .npz or a .safetensors by its name; return them.
 
     A sparse table becomes the arrays ``name.key`` [rows], sorted, ``name.touches``, ``name.last``, ``name.values`` [rows, width]
-    and ``name.states`` [rows, states, width]; without "table" but with "parameter" its key and values. One array or table is in memory at a time. NumPy has no bfloat16: .npz holds
-    such arrays as uint16.
+    and ``name.states`` [rows, states, width]; without "table" but with "parameter" its key and values. One array or table is in memory at a
+    time. NumPy has no bfloat16: .npz holds such arrays as uint16.
     """
     kinds = set(kinds)
     chosen: list[Array | _Column] = [array for array in checkpoint.arrays.values() if array.kind in kinds]

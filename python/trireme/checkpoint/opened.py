@@ -81,7 +81,8 @@ class Checkpoint(Handle):
             out = ffi.new("tr_checkpoint **")
             check(lib.tr_checkpoint_open(out, path_chars(folder)))
             _ptr = out[0]
-        self._native = Native(_ptr, lib.tr_checkpoint_free if _owner is None else lambda ptr: None, (_owner,) if _owner is not None else (), "Checkpoint")
+        self._native = Native(_ptr, lib.tr_checkpoint_free if _owner is None else lambda ptr: None, (_owner,) if _owner is not None else (),
+                              "Checkpoint")
         self.folder = text_of(lib.tr_checkpoint_folder(_ptr))
         self.step: int = lib.tr_checkpoint_step(_ptr)
         self.mode = text_of(lib.tr_checkpoint_mode(_ptr))
@@ -182,18 +183,21 @@ class Checkpoint(Handle):
         set_rows(scope, name, f"loading of the table {name!r} from the checkpoint of step {self.step}", fill, clear=True)
 
     def find_array(self, name: str, trainer: int = 0) -> Array | None:
-        """Return what is said of the array that a trainer goes on with: its own, if each trainer had one, else the only one; None: there is none."""
+        """Return what is said of the array that a trainer goes on with: its own, if each trainer had one, else the only one; None: there is
+        none."""
         index = lib.tr_checkpoint_find_own(self._native.ptr, name_chars(name), trainer)
         return next((array for array in self.arrays.values() if array.index == index), None)
 
     def read_into(self, name: str, tensor: LoDTensor, trainer: int = 0, trainers: int = 1) -> None:
-        """Give a tensor the type, shape and value of an array, for this ``trainer`` of so many ``trainers``: see ``tr_checkpoint_read_own``."""
+        """Give a tensor the type, shape and value of an array, for this ``trainer`` of so many ``trainers``: see
+        ``tr_checkpoint_read_own``."""
         array = self.find_array(name, trainer)
         if array is None:
             raise NotFoundError(f"the checkpoint {self.folder!r} has no array {name!r}")
         place = f"for variable {name!r} of the checkpoint {self.folder!r}"
         check(lib.tr_tensor_resize(tensor._ptr, int(array.dtype), len(array.shape), list(array.shape)), place)
-        check(lib.tr_checkpoint_read_own(self._native.ptr, name_chars(name), trainer, trainers, lib.tr_tensor_data(tensor._ptr), array.nbytes), place)
+        check(lib.tr_checkpoint_read_own(self._native.ptr, name_chars(name), trainer, trainers, lib.tr_tensor_data(tensor._ptr),
+                                         array.nbytes), place)
 
 
 # -- finding them ---------------------------------------------------------------------------------------------------

@@ -59,13 +59,14 @@ def say_where(checkpoint: Checkpoint, program: Program) -> None:
     for line in checkpoint.refused:
         warn(f"{line}: the checkpoint before it is taken")
     if checkpoint.digest and checkpoint.digest != digest_of(program):
-        warn(f"the checkpoint {checkpoint.folder!r} is of another program; what it has of this one's variables is taken, and the others begin "
-             "anew. If that is not meant, give --checkpoint another folder")
+        warn(f"the checkpoint {checkpoint.folder!r} is of another program; what it has of this one's variables is taken, and the others "
+             "begin anew. If that is not meant, give --checkpoint another folder")
     say(f"going on from step {checkpoint.step}, {checkpoint.folder}")
 
 
 def say_rates(checkpoint: Checkpoint, program: Program, scope: Scope) -> None:
-    """Before a checkpoint is loaded: tell the user of constant learning rates that the script has changed, because those of the checkpoint count."""
+    """Before a checkpoint is loaded: tell the user of constant learning rates that the script has changed, because those of the checkpoint
+    count."""
     written = {name for op in program.global_block().read_ops() for name in op.output_arg_names}
     for name, (kind, _) in kinds_of(program).items():
         var = scope.find_var(name)
@@ -83,10 +84,12 @@ def say_rates(checkpoint: Checkpoint, program: Program, scope: Scope) -> None:
 # -- values ---------------------------------------------------------------------------------------------------------
 
 
-def restore(checkpoint: Checkpoint, scope: Scope, program: Program, tables: Iterable[str] = (), trainer: int = 0, trainers: int = 1) -> None:
+def restore(checkpoint: Checkpoint, scope: Scope, program: Program, tables: Iterable[str] = (), trainer: int = 0,
+            trainers: int = 1) -> None:
     """Give the program's variables and sparse tables their values of a checkpoint: all of them, or none when a variable does not fit.
 
-    What each trainer of a job has values of its own of, this ``trainer`` of so many ``trainers`` gets its own of; of another number of trainers their mean.
+    What each trainer of a job has values of its own of, this ``trainer`` of so many ``trainers`` gets its own of; of another number of
+    trainers their mean.
     """
     count, names, keep = name_array(var.name for var in state_variables(program))
     tables = sorted(tables)                            # in a job all trainers load tables in one order

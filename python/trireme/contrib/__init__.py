@@ -21,4 +21,6 @@ __getattr__, __dir__ = load_later(__name__, {
     "op_frequence": ("op_freq_statistic",),
 })
 
-__all__ = ["BeamSearchDecoder", "InitState", "StateCell", "TrainingDecoder", "decoder", "extend_optimizer", "extend_with_decoupled_weight_decay", "inferencer", "memory_usage", "memory_usage_calc", "mixed_precision", "op_freq_statistic", "op_frequence", "trainer"]
+__all__ = ["BeamSearchDecoder", "InitState", "StateCell", "TrainingDecoder", "decoder", "extend_optimizer",
+           "extend_with_decoupled_weight_decay", "inferencer", "memory_usage", "memory_usage_calc", "mixed_precision", "op_freq_statistic",
+           "op_frequence", "trainer"]

@@ -69,7 +69,8 @@ class CheckpointConfig:
 
     def __init__(self, checkpoint_dir: str | None = None, max_num_checkpoints: int = 3, epoch_interval: int = 1,
                  step_interval: int = 10) -> None:
-        for name, value in (("max_num_checkpoints", max_num_checkpoints), ("epoch_interval", epoch_interval), ("step_interval", step_interval)):
+        for name, value in (("max_num_checkpoints", max_num_checkpoints), ("epoch_interval", epoch_interval),
+                            ("step_interval", step_interval)):
             check_whole(f"CheckpointConfig: {name}", value, 1)
         self.checkpoint_dir = path_text(checkpoint_dir or os.path.join(os.getcwd(), "checkpoints"))
         self.max_num_checkpoints, self.epoch_interval, self.step_interval = map(int, (max_num_checkpoints, epoch_interval, step_interval))
@@ -78,9 +79,9 @@ class CheckpointConfig:
 class Trainer:
     """Trains what ``train_func`` describes: it returns the loss, or a list of the loss and other variables to watch.
 
-    ``optimizer_func`` returns the optimizer, ``param_path`` is a folder with first values of the parameters. A reader yields batches, lists of
-    samples whose fields are in the order of ``feed_order``: names, or a dict of names to places. In a job each trainer takes its slice of each
-    batch. Each trainer has programs and a scope of its own; with ``parallel`` it trains by replicas on
+    ``optimizer_func`` returns the optimizer, ``param_path`` is a folder with first values of the parameters. A reader yields batches, lists
+    of samples whose fields are in the order of ``feed_order``: names, or a dict of names to places. In a job each trainer takes its slice
+    of each batch. Each trainer has programs and a scope of its own; with ``parallel`` it trains by replicas on
     ``fluid.cpu_places()`` (``CompiledProgram``), and ``metrics`` have the values of each.
 
     >>> def network():
@@ -93,7 +94,8 @@ class Trainer:
     True
     """
 
-    def __init__(self, train_func: Callable[[], Any], optimizer_func: Callable[[], Optimizer | OptimizerWithMixedPrecision], param_path: str | None = None,
+    def __init__(self, train_func: Callable[[], Any], optimizer_func: Callable[[], Optimizer | OptimizerWithMixedPrecision],
+                 param_path: str | None = None,
                  place: Any = None, parallel: bool = False, checkpoint_config: CheckpointConfig | None = None) -> None:
         if checkpoint_config is not None and not isinstance(checkpoint_config, CheckpointConfig):
             raise TypeError(f"Trainer: checkpoint_config must be a CheckpointConfig, got {checkpoint_config!r}")
@@ -224,7 +226,8 @@ class Trainer:
 
 
 def build_feed_var_list(program: Program, feed_order: Any) -> list[Variable]:
-    """Return the variables of ``feed_order``: names in order, a dict of names to places, or None for all data variables as they were made."""
+    """Return the variables of ``feed_order``: names in order, a dict of names to places, or None for all data variables as they were
+    made."""
     block = program.global_block()
     if feed_order is None:
         return [var for var in block.vars.values() if var.is_data]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["adult", "common", "digits", "flowers", "imdb", "imikolov", "mnist", "movielens_small", "sentence_polarity", "tinyshakespeare", "uci_housing", "wmt14"]
+__all__ = ["adult", "common", "digits", "flowers", "imdb", "imikolov", "mnist", "movielens_small", "sentence_polarity", "tinyshakespeare",
+           "uci_housing", "wmt14"]
 
 
 _FILES = ("DatasetFactory", "InMemoryDataset", "QueueDataset")      # text files; Fluid has them in a module of this name
@@ -12,7 +13,8 @@ _FILES = ("DatasetFactory", "InMemoryDataset", "QueueDataset")      # text files
 
 if TYPE_CHECKING:
     from ..feeding.feeds import DatasetFactory, InMemoryDataset, QueueDataset
-    from . import adult, common, digits, flowers, imdb, imikolov, mnist, movielens_small, sentence_polarity, tinyshakespeare, uci_housing, wmt14
+    from . import (adult, common, digits, flowers, imdb, imikolov, mnist, movielens_small, sentence_polarity, tinyshakespeare,
+                   uci_housing, wmt14)
 else:
     def __getattr__(name: str) -> Any:
         if name in _FILES:

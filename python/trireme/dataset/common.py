@@ -134,8 +134,8 @@ def _member(archive: bytes, name: str) -> bytes:
 def archive(folder: str, name: str, url: str, md5: str) -> str:
     """Return the path of a data set's file that is read in parts, such as a tar archive of many megabytes.
 
-    ``folder`` and ``name`` are those of `find`; ``md5`` is the checksum of the file behind ``url``. A file that lies in one of the folders is
-    taken as it is.
+    ``folder`` and ``name`` are those of `find`; ``md5`` is the checksum of the file behind ``url``. A file that lies in one of the folders
+    is taken as it is.
 
     DataSetError: the file is nowhere and cannot be fetched, or what was fetched has another checksum.
 

@@ -86,18 +86,20 @@ def _reader(part: str, mapper: Callable[[Any], Any] | None, size: int, use_xmap:
     return buffered(lambda: map(mapper, samples()), size)
 
 
-def train(mapper: Callable[[Any], Any] | None = train_mapper, buffered_size: int = 1024, use_xmap: bool = True, cycle: bool = False) -> Reader:
+def train(mapper: Callable[[Any], Any] | None = train_mapper, buffered_size: int = 1024, use_xmap: bool = True,
+          cycle: bool = False) -> Reader:
     """Return a reader of (3 x 224 x 224 values in a row, kind of the flower from 0 on). Fluid trains on the larger part, ``tstid``.
 
-    ``mapper`` makes a sample of (bytes of a JPEG file, label); None: samples are these pairs. ``buffered_size`` samples are made ahead, with
-    ``use_xmap`` by two threads. ``cycle`` True: the reader begins again at its end.
+    ``mapper`` makes a sample of (bytes of a JPEG file, label); None: samples are these pairs. ``buffered_size`` samples are made ahead,
+    with ``use_xmap`` by two threads. ``cycle`` True: the reader begins again at its end.
 
     >>> reader = fluid.dataset.flowers.train()
     """
     return _reader("tstid", mapper, buffered_size, use_xmap, cycle)
 
 
-def test(mapper: Callable[[Any], Any] | None = test_mapper, buffered_size: int = 1024, use_xmap: bool = True, cycle: bool = False) -> Reader:
+def test(mapper: Callable[[Any], Any] | None = test_mapper, buffered_size: int = 1024, use_xmap: bool = True,
+         cycle: bool = False) -> Reader:
     """Return a reader of the test pictures. The arguments ``mapper``, ``buffered_size``, ``use_xmap`` and ``cycle`` are those of ``train``.
 
     >>> reader = fluid.dataset.flowers.test()

@@ -72,7 +72,8 @@ def _reader(part: str, word_idx: Mapping[str, int]) -> Reader:
 
 
 def train(word_idx: Mapping[str, int]) -> Reader:
-    """Return a reader of (ids of a review's words, 0 for praise or 1 for blame). ``word_idx`` numbers the words, as ``word_dict`` returns it.
+    """Return a reader of (ids of a review's words, 0 for praise or 1 for blame). ``word_idx`` numbers the words, as ``word_dict`` returns
+    it.
 
     >>> reader = fluid.dataset.imdb.train({"<unk>": 0})
     """

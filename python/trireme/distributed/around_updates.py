@@ -1,15 +1,16 @@
 """Operators outside the optimizers that write what the servers own, or that read a parameter after its update.
 
-In one process an operator before or after ``minimize`` may write a parameter, a learning rate or an optimizer's state: clipping of weights, a
-schedule by hand, weights that are normalized before each step. In a job the servers have these variables, so they run such operators, too:
+In one process an operator before or after ``minimize`` may write a parameter, a learning rate or an optimizer's state: clipping of weights,
+a schedule by hand, weights that are normalized before each step. In a job the servers have these variables, so they run such operators,
+too:
 
 - An operator that comes before the updates runs on both sides. The trainer computes the step with its result, as one process does.
 - One that comes after an update that it reads, or writes again, runs on the servers alone: ``late``.
 
 What such an operator reads must not depend on the data of the step, because the servers do not have them.
 
-An operator that reads a parameter after its update and writes only what is the trainer's own (a moving average, a norm that is printed) is in
-``after``: trainers run it when the new parameters have come.
+An operator that reads a parameter after its update and writes only what is the trainer's own (a moving average, a norm that is printed) is
+in ``after``: trainers run it when the new parameters have come.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class AroundUpdates:
     are the places of the trainers' operators that need the new parameters, and ``awaited`` maps these to the parameters.
     """
 
-    def __init__(self, block: Block, ops: Sequence[OpView], is_update: Callable[[OpView], bool], is_schedule: Callable[[OpView], bool]) -> None:
+    def __init__(self, block: Block, ops: Sequence[OpView], is_update: Callable[[OpView], bool],
+                 is_schedule: Callable[[OpView], bool]) -> None:
         self._block, self._ops = block, ops
         self._is_update, self._is_schedule = is_update, is_schedule
         self.adopted: set[int] = set()
@@ -79,8 +81,9 @@ class AroundUpdates:
         elif given := next((name for name in op.input_arg_names if self._depends_on_data(name)), None):
             reason = f"reads {given!r}, which depends on the data of the step"
         if reason:
-            raise UnsupportedError(f"{op.type} writes {what!r}, which the parameter servers have, so they must run it, too; but it {reason}. Set "
-                                   "the variable between two steps instead, by its tensor's `set` or by a program of its own")
+            raise UnsupportedError(f"{op.type} writes {what!r}, which the parameter servers have, so they must run it, too; but it "
+                                   f"{reason}. Set the variable between two steps instead, by its tensor's `set` or by a program of its "
+                                   "own")
 
     def _is_data(self, name: str) -> bool:
         var = self._block._find(name)
@@ -119,13 +122,14 @@ class AroundUpdates:
 
     def _require_first(self, op: OpView, given: set[str]) -> None:
         if given:
-            raise UnsupportedError(f"{op.type} reads {min(given)!r}, which operators before it compute from parameters that an optimizer has updated; in a job "
-                                   "all gradients of a step are of the same parameters. Minimize the sum of the losses")
+            raise UnsupportedError(f"{op.type} reads {min(given)!r}, which operators before it compute from parameters that an optimizer "
+                                   "has updated; in a job all gradients of a step are of the same parameters. Minimize the sum of the "
+                                   "losses")
 
     def _require_last(self, op: OpView, seen: set[str]) -> None:
         if seen:
-            raise UnsupportedError(f"{op.type} updates {min(seen)!r}, which an operator before it reads between two updates; in a job trainers see a parameter "
-                                   "after all updates of a step. Put that operator behind the last update")
+            raise UnsupportedError(f"{op.type} updates {min(seen)!r}, which an operator before it reads between two updates; in a job "
+                                   "trainers see a parameter after all updates of a step. Put that operator behind the last update")
 
     def repeatable(self) -> list[int]:
         """Return the places of the operators in ``after`` that depend on no data of the step, and of those that make what these read."""
@@ -146,13 +150,13 @@ class AroundUpdates:
                 continue
             for name in self.awaited[op.index]:
                 if name not in known:
-                    raise UnsupportedError(f"{op.type} reads {name!r} after the optimizers have changed it; it is on the parameter servers, and only parameters "
-                                           "come back from there")
+                    raise UnsupportedError(f"{op.type} reads {name!r} after the optimizers have changed it; it is on the parameter "
+                                           "servers, and only parameters come back from there")
 
 
 def find_observers(ops: Iterable[OpView]) -> set[int]:
-    """Return the places of those of the optimizers' operators that no update needs, and that read nothing but parameters of what updates write: moving
-    averages of parameters.
+    """Return the places of those of the optimizers' operators that no update needs, and that read nothing but parameters of what updates
+    write: moving averages of parameters.
     """
     left, wanted, params, before = list(ops), set[str](), set[str](), -1
     updates: list[OpView] = []

@@ -65,5 +65,5 @@ def _answer(job: Job, call: str, missed: str, begun: float) -> Any:
                 raise
             if waited >= SAY_AFTER and not has_said:
                 has_said = True
-                sys.stderr.write(f"trireme warning: trainer {job.index} has waited for {SAY_AFTER:.0f} s in {call}: {missed} has not come so far. Do all "
-                                 "trainers make this call, in the same order?\n")
+                sys.stderr.write(f"trireme warning: trainer {job.index} has waited for {SAY_AFTER:.0f} s in {call}: {missed} has not come "
+                                 "so far. Do all trainers make this call, in the same order?\n")

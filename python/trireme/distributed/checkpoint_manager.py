@@ -43,8 +43,8 @@ class CheckpointManager(CoreManager):
         def is_pulled(name: str) -> bool:
             return result.flush is None and (name not in used or name in params)
 
-        self.begin(result.original, scope, self.kinds, result.tables, mode=result.mode.text, exchange_count=COUNT if result.flush is not None else None,
-                   on_servers=self._on_servers.__contains__, pulled=is_pulled)
+        self.begin(result.original, scope, self.kinds, result.tables, mode=result.mode.text,
+                   exchange_count=COUNT if result.flush is not None else None, on_servers=self._on_servers.__contains__, pulled=is_pulled)
         found = self.beginning.checkpoint
         if found is not None and self.job.index == 0:
             say_rates(found, result.original, scope)

@@ -1,6 +1,7 @@
 """A script's settings of checkpoints, and the place where its training begins (docs/checkpoints.md).
 
-The core makes the checkpoints (core_manager.py): checkpoint_manager.py has those of a job's trainer, train/local_checkpoints.py those of a single process.
+The core makes the checkpoints (core_manager.py): checkpoint_manager.py has those of a job's trainer, train/local_checkpoints.py those of a
+single process.
 """
 
 from __future__ import annotations

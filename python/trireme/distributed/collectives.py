@@ -37,8 +37,9 @@ def meet(call: str, value: Any) -> dict[int, Any]:
     session.collectives += 1
     found = board.post(job, number=session.collectives, call=call, data=data, until=board.ALL)
     if found is None:
-        raise RangeError(f"{call}: this is collective {session.collectives} of a script that runs again, and the servers keep its result no longer: "
-                         f"they keep the newest 8 MiB. Make such calls once in an epoch instead of in each step\n  your line: {user_line()}")
+        raise RangeError(f"{call}: this is collective {session.collectives} of a script that runs again, and the servers keep its result "
+                         "no longer: they keep the newest 8 MiB. Make such calls once in an epoch instead of in each step\n  your line: "
+                         f"{user_line()}")
     return {index: decode(part) for index, part in found.items()}
 
 

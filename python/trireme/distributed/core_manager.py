@@ -1,5 +1,5 @@
-"""The core's manager of this process's checkpoints (trainer/checkpoints/checkpoint_manager.h), with the script's part: its settings, the position of its reader,
-and the lines for its user.
+"""The core's manager of this process's checkpoints (trainer/checkpoints/checkpoint_manager.h), with the script's part: its settings, the
+position of its reader, and the lines for its user.
 
 checkpoint_manager.py has the manager of a job's trainer, train/local_checkpoints.py that of a single process.
 """
@@ -33,11 +33,12 @@ class CoreManager(Handle):
         self.settings = settings
         self._keep: list[Any] = []
         options = ffi.new("tr_checkpoint_options *", {
-            "folder": ffi.NULL if settings.folder is None else self._chars(path_chars(settings.folder)), "every_steps": settings.every_steps or 0,
+            "folder": ffi.NULL if settings.folder is None else self._chars(path_chars(settings.folder)),
+            "every_steps": settings.every_steps or 0,
             "every_seconds": settings.every_seconds or 0.0, "keep": settings.keep, "resume": settings.resume, "entry": settings.entry,
             "command": self._chars(command().encode("utf-8", "backslashreplace"))})
-        self._native = Native(lib.tr_checkpoint_manager_new(options, job.ptr if job is not None else ffi.NULL), lib.tr_checkpoint_manager_free,
-                              owner="CoreManager")
+        self._native = Native(lib.tr_checkpoint_manager_new(options, job.ptr if job is not None else ffi.NULL),
+                              lib.tr_checkpoint_manager_free, owner="CoreManager")
         self.ptr = self._native.ptr
         self._handle = ffi.new_handle(self)
         self._error: BaseException | None = None       # of a function that the core has called
@@ -60,19 +61,21 @@ class CoreManager(Handle):
         """The place where this trainer begins."""
         return Beginning(self)
 
-    def begin(self, program: Program, scope: Scope, kinds: Mapping[str, tuple[int, str | None]], tables: Iterable[str], *, mode: str | None = None,
-              exchange_count: str | None = None, on_servers: Callable[[str], bool] = lambda name: False,
+    def begin(self, program: Program, scope: Scope, kinds: Mapping[str, tuple[int, str | None]], tables: Iterable[str], *,
+              mode: str | None = None, exchange_count: str | None = None, on_servers: Callable[[str], bool] = lambda name: False,
               pulled: Callable[[str], bool] = lambda name: False) -> None:
         """Begin the training of ``program``, whose checkpoints hold these variables: see ``tr_checkpoint_variable``."""
         self.program = program
-        listed = [(self._chars(name_chars(name)), self._chars(name_chars(param)) if param else ffi.NULL, kind, on_servers(name), pulled(name))
+        listed = [(self._chars(name_chars(name)), self._chars(name_chars(param)) if param
+                   else ffi.NULL, kind, on_servers(name), pulled(name))
                   for name, (kind, param) in [*kinds.items(), *((name, (TABLE, None)) for name in sorted(tables))]]
         variables = ffi.new("tr_checkpoint_variable[]", listed)
         contents = ffi.new("tr_checkpoint_contents *", {
             "program": program.desc._native.ptr, "scope": scope._native.ptr, "count": len(variables), "variables": variables,
             "mode": self._chars(name_chars(mode)) if mode else ffi.NULL,
             "exchange_count": self._chars(name_chars(exchange_count)) if exchange_count else ffi.NULL,
-            "position": lib.tr_py_checkpoint_position if self.settings.position is not None else ffi.NULL, "digest": lib.tr_py_checkpoint_digest,
+            "position": lib.tr_py_checkpoint_position if self.settings.position is not None else ffi.NULL,
+            "digest": lib.tr_py_checkpoint_digest,
             "say": lib.tr_py_checkpoint_say, "payload": self._handle})
         self._keep += [variables, program.desc, scope]
         self.check(lib.tr_checkpoint_manager_begin(self.ptr, contents))
@@ -87,8 +90,8 @@ class CoreManager(Handle):
         return int(lib.tr_checkpoint_manager_steps(self.ptr))
 
     def take_whole(self, folder: str, keep: int, position: bytes | None = None, step: int = -1, runs: int = -1) -> None:
-        """Make a checkpoint, and wait for it. ``step`` is in its name, -1: the steps that have ended; ``runs``: of the program, -1: as many as were
-        counted."""
+        """Make a checkpoint, and wait for it. ``step`` is in its name, -1: the steps that have ended; ``runs``: of the program, -1: as many
+        as were counted."""
         path, data = ffi.new("char[]", path_chars(folder)), ffi.NULL if position is None else ffi.from_buffer(position)
         request = ffi.new("tr_checkpoint_request *", {"folder": path, "keep": keep, "step": step, "runs": runs, "position": data,
                                                       "position_size": len(position or b"")})
@@ -117,7 +120,8 @@ class CoreManager(Handle):
 
 
 class Beginning:
-    """The place where a trainer begins: its steps and runs until then, and the checkpoint that the training goes on from, if there is one."""
+    """The place where a trainer begins: its steps and runs until then, and the checkpoint that the training goes on from, if there is
+    one."""
 
     def __init__(self, manager: CoreManager) -> None:
         found = ffi.new("tr_checkpoint_beginning *")

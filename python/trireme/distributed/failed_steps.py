@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def after_failure(error: BaseException, program: Program | None = None) -> None:
     """Called when a run of ``program`` (None: a loop) in a job has failed with ``error``, which the script may catch.
 
-    Before its first gradient has been sent, a step can be made again, with another batch, too. After that the servers have a part of the step. No
-    rule could complete it, and all others would wait for the rest. So the job ends here, and the error is shown now.
+    Before its first gradient has been sent, a step can be made again, with another batch, too. After that the servers have a part of the
+    step. No rule could complete it, and all others would wait for the rest. So the job ends here, and the error is shown now.
     """
     job = session.job
     if job is None or job.ptr is None or not job.has_work or job.failure is not None:
@@ -32,8 +32,9 @@ def after_failure(error: BaseException, program: Program | None = None) -> None:
     sys.stderr.flush()
     name = ffi.string(lib.tr_job_rank_name(job.ptr, lib.tr_job_rank(job.ptr))).decode()
     said = str(error).partition("\n")[0]
-    job.failure = (f"{name} failed in the middle of step {lib.tr_job_step(job.ptr) + 1}, of which it had sent gradients: {type(error).__name__}"
-                   f"{': ' + said if said else ''}. A script can catch an error of the forward part and take another batch, but not one of the backward part")
+    what = f"{type(error).__name__}{': ' + said if said else ''}"
+    job.failure = (f"{name} failed in the middle of step {lib.tr_job_step(job.ptr) + 1}, of which it had sent gradients: {what}. A script "
+                   "can catch an error of the forward part and take another batch, but not one of the backward part")
     lib.tr_job_abort(job.ptr, job.failure.encode())
 
 

@@ -220,8 +220,8 @@ class Fetched:
         """Report once that the script gets NaN."""
         if not self._has_said:
             self._has_said = True
-            warn(f"trainer {self.index}: nothing is kept of what step {step} fetched as {name!r}; the script gets NaN there. Kept are values of up to "
-                 f"{_VALUE_BYTES} bytes; fluid.distributed.is_replaying() tells such steps")
+            warn(f"trainer {self.index}: nothing is kept of what step {step} fetched as {name!r}; the script gets NaN there. Kept are "
+                 f"values of up to {_VALUE_BYTES} bytes; fluid.distributed.is_replaying() tells such steps")
 
     # -- in a step -----------------------------------------------------------------------------------------------------
 
@@ -248,7 +248,8 @@ class Fetched:
         form, places = known
         if not places or self._is_full:
             return
-        payload = b"".join([np.asarray(results[i]).tobytes() for i in places]) if len(places) > 1 else np.asarray(results[places[0]]).tobytes()
+        payload = b"".join([np.asarray(results[i]).tobytes()
+                            for i in places]) if len(places) > 1 else np.asarray(results[places[0]]).tobytes()
         self._write(_HEAD.pack(form, crc32(payload) & 0xffff, step) + payload)
 
     def _new_form(self, key: Any, names: tuple[str, ...], results: Sequence[Any]) -> tuple[int, list[int]]:

@@ -58,5 +58,5 @@ class FirstFeeds:
             alike.setdefault(digest, []).append(str(index))
         for trainers in alike.values():
             if len(trainers) > 1:
-                sys.stderr.write(f"trireme warning: trainers {', '.join(trainers)} feed the same batches: each batch counts once for each of them. "
-                                 "Let each trainer take its slice: reader = fluid.distributed.shard(reader)\n")
+                sys.stderr.write(f"trireme warning: trainers {', '.join(trainers)} feed the same batches: each batch counts once for each "
+                                 "of them. Let each trainer take its slice: reader = fluid.distributed.shard(reader)\n")

@@ -55,8 +55,8 @@ def noted(scope: Scope) -> dict[str, str]:
 
 
 def facts_of_first_values(result: Transpiled, first: dict[str, str], own: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the operators that gave first values to variables that servers begin with and updates read, and to those of the trainers' ``own``. In
-    mode geo the trainers' updates count.
+    """Return the operators that gave first values to variables that servers begin with and updates read, and to those of the trainers'
+    ``own``. In mode geo the trainers' updates count.
     """
     block = result.original.global_block()
     names = [value.source for value in result.values] + result.tables

@@ -50,9 +50,10 @@ def _check_place(trainer_id: int, trainers: int) -> None:
     """In a job: refuse another number of trainers, or another place among them, which a script would use to divide its data."""
     job = jobs.current()
     if job is not None and (trainers, trainer_id) != (job.trainers, job.index):
-        raise InvalidArgumentError(f"transpile(trainer_id={trainer_id}, trainers={trainers}): this is trainer {job.index} of a job of {job.trainers}. A script that divides "
-                                   "its data by these numbers would read a wrong part: take them from fluid.distributed.trainer_index() and "
-                                   f"trainer_count(); the launcher sets no PADDLE_TRAINER_ID and PADDLE_TRAINERS_NUM\n  your line: {user_line()}")
+        raise InvalidArgumentError(f"transpile(trainer_id={trainer_id}, trainers={trainers}): this is trainer {job.index} of a job of "
+                                   f"{job.trainers}. A script that divides its data by these numbers would read a wrong part: take them "
+                                   "from fluid.distributed.trainer_index() and trainer_count(); the launcher sets no PADDLE_TRAINER_ID "
+                                   f"and PADDLE_TRAINERS_NUM\n  your line: {user_line()}")
 
 
 class DistributeTranspiler:
@@ -85,7 +86,8 @@ class DistributeTranspiler:
                   trainers: int = 1, sync_mode: bool = True, startup_program: Program | None = None,
                   current_endpoint: str = "127.0.0.1:6174") -> None:
         """Cut ``program``. Of ``pservers`` only the number of names counts; MPI finds the servers.
-        ``trainer_id`` counts from 0 and is less than ``trainers``. ``sync_mode`` False means the mode ``async``. ``current_endpoint`` changes nothing.
+        ``trainer_id`` counts from 0 and is less than ``trainers``. ``sync_mode`` False means the mode ``async``. ``current_endpoint``
+        changes nothing.
         """
         mode = parse(self.config.chosen_mode(sync_mode))
         check_whole("DistributeTranspilerConfig: min_block_size", self.config.min_block_size, 1)

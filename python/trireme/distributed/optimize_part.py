@@ -1,12 +1,13 @@
-"""The part of a program that the servers run: which operator belongs to which parameter, and how much of a parameter an operator needs at once.
+"""The part of a program that the servers run: which operator belongs to which parameter, and how much of a parameter an operator needs at
+once.
 
-Operators of role Optimize (updates, weight decay, clipping) belong to one parameter each, operators of role LRSched to none. Two questions are
-answered here alone, from the operators' records and the shapes of their variables:
+Operators of role Optimize (updates, weight decay, clipping) belong to one parameter each, operators of role LRSched to none. Two questions
+are answered here alone, from the operators' records and the shapes of their variables:
 
 - A parameter may be cut when every operator that belongs to it works row by row or point by point. Then a variable of the parameter's
   shape is cut in the same way, and a variable of a single element is kept once for each part.
-- A server may compute a part piece by piece when these operators work point by point, and read nothing that other parameters' gradients have
-  changed. The attribute ``op_pointwise_on`` says so.
+- A server may compute a part piece by piece when these operators work point by point, and read nothing that other parameters' gradients
+  have changed. The attribute ``op_pointwise_on`` says so.
 """
 
 from __future__ import annotations
@@ -102,7 +103,8 @@ class OptimizePart:
         return op.index in self.kept or op.index in self._observers or not (is_optimize(op) or op.index in self.around.late)
 
     def _analyse(self) -> None:
-        self._observers = set() if self._trains_copies else find_observers(op for op in self._all if is_optimize(op) and op.index not in self.kept)
+        self._observers = set() if self._trains_copies else find_observers(op for op in self._all if is_optimize(op)
+                                                                           and op.index not in self.kept)
         self.around = AroundUpdates(self.block, [] if self._trains_copies else self._all,
                                     lambda op: is_optimize(op) and op.index not in self.kept | self._observers, is_schedule)
         moves = [is_schedule(op) or (self.is_update(op) and i not in self.kept) for i, op in enumerate(self._all)]
@@ -232,8 +234,8 @@ class OptimizePart:
                 f"{op.type}: an operator with a block of its own cannot run on a parameter server; build the learning "
                 "rate of layers.piecewise_decay and its kind, or of arithmetic")
         if (proto := op_proto(op.type)) is not None and proto.io & _CODE:
-            raise UnsupportedError(f"{op.type}: a function of Python cannot run on a parameter server; call it in the forward part, or on gradients "
-                                   "between backward() and apply_gradients()")
+            raise UnsupportedError(f"{op.type}: a function of Python cannot run on a parameter server; call it in the forward part, or on "
+                                   "gradients between backward() and apply_gradients()")
         owners = self._owners_of(op)
         is_exchanged = op.type in EXCHANGED
         is_joint = is_exchanged or len(owners) > 1

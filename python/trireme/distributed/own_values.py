@@ -1,8 +1,8 @@
 """First values of variables that trainers alone have: frozen parameters, moving averages, constants, counters.
 
-A job trains with the contents of trainer 0's scope. Parameters come from the servers, which had them from trainer 0. The values here take the same
-way: the servers keep trainer 0's first values, use them for nothing, and each trainer pulls them at its start. So a trainer that comes later,
-such as a standby in a dead trainer's place, gets them, too.
+A job trains with the contents of trainer 0's scope. Parameters come from the servers, which had them from trainer 0. The values here take
+the same way: the servers keep trainer 0's first values, use them for nothing, and each trainer pulls them at its start. So a trainer that
+comes later, such as a standby in a dead trainer's place, gets them, too.
 """
 
 from __future__ import annotations

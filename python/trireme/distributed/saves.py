@@ -63,10 +63,11 @@ def _notice_of_writer(job: Job, name: str, label: str) -> board.Posts | None:
         if posted:
             return posted
         if posted is None or not posted.is_lost:
-            raise FileError(f"{label}: trainer {writer}, which writes for all, has left without this save: let trainer {writer} make this call, too\n"
-                            f"  your line: {user_line()}")
+            raise FileError(f"{label}: trainer {writer}, which writes for all, has left without this save: let trainer {writer} make this "
+                            f"call, too\n  your line: {user_line()}")
     posted = board.post(job, name=name, call=label)
-    if posted and job.index not in posted:             # before this start of the job another trainer was the writer; now others wait for this one
+    # before this start of the job another trainer was the writer; now others wait for this one
+    if posted and job.index not in posted:
         board.post(job, name=name, call=label, data=next(iter(posted.values())))
     return posted or None
 

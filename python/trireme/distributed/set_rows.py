@@ -1,11 +1,12 @@
 """Rows of a table that a script loads or sets between two steps, when the servers have the table.
 
-The next forward part looks rows up on the servers, so the rows must be there before it. All trainers make the call, between the same two steps. They come
-together, one of them sends the rows, and they come together again.
+The next forward part looks rows up on the servers, so the rows must be there before it. All trainers make the call, between the same two
+steps. They come together, one of them sends the rows, and they come together again.
 
-A trainer that replays its script sends nothing: the rows that it set between replayed steps are in the servers' tables, under the updates of later steps. It takes part
-in the collectives alone, whose results are known. What the script sets behind the last replayed step is sent again, because it may have come only in part. But if
-this trainer's post of the second collective is there, the rows have come whole, and the others may have made steps since: then nothing is sent.
+A trainer that replays its script sends nothing: the rows that it set between replayed steps are in the servers' tables, under the updates
+of later steps. It takes part in the collectives alone, whose results are known. What the script sets behind the last replayed step is sent
+again, because it may have come only in part. But if this trainer's post of the second collective is there, the rows have come whole, and
+the others may have made steps since: then nothing is sent.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from .reached import is_replaying
 
 
 def set_rows_of_servers(scope: Scope, name: str, call: str, fill: Callable[[Scope], None], *, clear: bool) -> None:
-    """Let ``fill`` write rows into a new scope, on one trainer, and give them to the servers. ``clear``: they are all of the table's rows."""
+    """Let ``fill`` write rows into a new scope, on one trainer, and give them to the servers. ``clear``: they are all of the table's
+    rows."""
     job = current()
     assert job is not None
     end = f"end of the {call}"
@@ -46,6 +48,8 @@ def set_rows_of_servers(scope: Scope, name: str, call: str, fill: Callable[[Scop
     if failure is not None:
         raise failure
     if writer not in told:
-        raise PeerError(f"the {call}: trainer {writer}, which sent the rows for all, has died, and nobody replaces it\n  your line: {user_line()}")
+        raise PeerError(f"the {call}: trainer {writer}, which sent the rows for all, has died, and nobody replaces it\n  your line: "
+                        f"{user_line()}")
     if told[writer] is not None:
-        raise FileError(f"the {call}: trainer {writer}, which sends the rows for all, could not: {told[writer]}\n  your line: {user_line()}")
+        raise FileError(f"the {call}: trainer {writer}, which sends the rows for all, could not: {told[writer]}\n  your line: "
+                        f"{user_line()}")

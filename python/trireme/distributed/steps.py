@@ -1,7 +1,7 @@
 """A trainer's steps: how an executor runs a program in a job.
 
-The first run of a training program begins the training (training.py). From then on the trainer's part of the program runs in its place. All other programs run
-unchanged.
+The first run of a training program begins the training (training.py). From then on the trainer's part of the program runs in its place. All
+other programs run unchanged.
 """
 
 from __future__ import annotations
@@ -67,12 +67,14 @@ class JobSteps(Steps):
         if scope is not training.scope:
             raise InvalidArgumentError("a job trains in one scope: the one of its first step")
         if lib.tr_executor_matmul_precision(executor._native.ptr) != training.precision:
-            raise InvalidArgumentError(f"this step multiplies matrices in {executor.matmul_precision}, the steps before it did so in {precision_name(training.precision)}: a job "
-                                       "trains in one precision. Choose it before the first step (fluid.set_matmul_precision, Executor(matmul_precision=...))")
+            raise InvalidArgumentError(f"this step multiplies matrices in {executor.matmul_precision}, the steps before it did so in "
+                                       f"{precision_name(training.precision)}: a job trains in one precision. Choose it before the first "
+                                       "step (fluid.set_matmul_precision, Executor(matmul_precision=...))")
         if training.job.failure is not None:
             raise PeerError(training.job.failure)
         if training.job.pid != os.getpid():
-            raise InvalidArgumentError("this process is a copy (os.fork) of a trainer, which alone is a rank of the job: it cannot make its steps")
+            raise InvalidArgumentError("this process is a copy (os.fork) of a trainer, which alone is a rank of the job: it cannot make "
+                                       "its steps")
         return training
 
     def before_run(self, executor: Any, program: Program, scope: Scope, feed: dict[str, Any],
@@ -156,7 +158,8 @@ class JobSteps(Steps):
             self._first_run((self._latest and self._latest()) or Runner(), program, scope)
 
     def stop_daemons(self, seconds: float) -> None:
-        """At the end of the script: wait for a daemon thread that is within a step, and let no thread begin another one: the job ends now."""
+        """At the end of the script: wait for a daemon thread that is within a step, and let no thread begin another one: the job ends
+        now."""
         if self._trained is not None:
             self._trained._lock.acquire(timeout=seconds)
 

@@ -1,7 +1,7 @@
 """The training of a job, as one of its trainers sees it.
 
-The first step sends the servers their setup and makes all parameters equal. From then on the trainer's part of the program runs in the program's place
-(steps.py).
+The first step sends the servers their setup and makes all parameters equal. From then on the trainer's part of the program runs in the
+program's place (steps.py).
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def _say_idle(result: Transpiled, servers: int) -> None:
     used = {block.server for block in result.blocks}
     idle = servers - len(used)
     if idle and used and not result.tables:
-        say(f"{idle} of {servers} servers {'have' if idle > 1 else 'has'} nothing to hold: --servers {len(used)} is enough for all parameters")
+        say(f"{idle} of {servers} servers {'have' if idle > 1 else 'has'} nothing to hold: --servers {len(used)} is enough for all "
+            "parameters")
 
 
 class Training:
@@ -140,8 +141,8 @@ class Training:
     def _leave_sets(self) -> None:
         """Others have made the step that the script has set values for, with theirs. The servers would drop this trainer's."""
         if name := self.name_of_set():
-            say(f"trainer {self.job.index}: {name!r} was set after step {self.steps_made()}. In mode {self.result.mode.text} the other trainers made their next step without this trainer, "
-                "which waited: what they have set counts")
+            say(f"trainer {self.job.index}: {name!r} was set after step {self.steps_made()}. In mode {self.result.mode.text} the other "
+                "trainers made their next step without this trainer, which waited: what they have set counts")
         lib.tr_job_unset(self.job.ptr, ffi.NULL)
 
     def name_of_set(self) -> str | None:
@@ -166,8 +167,8 @@ class Training:
         count = ffi.new("int *")
         check(lib.tr_job_load_own(self.job.ptr, self.scope._native.ptr, count))
         if count[0] == 0 and sends_largest(self.result.original):
-            warn(f"trainer {self.job.index}: the accumulators of DGCMomentumOptimizer were in the memory of another host; they begin with zeros. "
-                 "--replicas or checkpoints keep them")
+            warn(f"trainer {self.job.index}: the accumulators of DGCMomentumOptimizer were in the memory of another host; they begin with "
+                 "zeros. --replicas or checkpoints keep them")
         lib.tr_job_unset(self.job.ptr, ffi.NULL)
         if count[0] and self.result.after is not None:  # what was kept was kept before the step's new parameters came
             self._run(self.result.after, {})
@@ -274,7 +275,8 @@ class Training:
         return steps if replay is None else steps - replay.steps + replay.made
 
     def after_loop(self, skipped: int, leased: bool) -> None:
-        """Note that a loop has skipped ``skipped`` batches, whose steps were made before. ``leased``: its tasks were leased, so it replays no steps."""
+        """Note that a loop has skipped ``skipped`` batches, whose steps were made before. ``leased``: its tasks were leased, so it replays
+        no steps."""
         if self.replay is not None:
             self.replay.made += skipped
         if leased:
@@ -283,7 +285,8 @@ class Training:
     def save_by_servers(self, folder: str, step: int, keep: int, position: bytes | None) -> None:
         """Trainer 0: make a checkpoint with the rows of tables, which the servers write."""
         if name := self.name_of_set():
-            raise UnsupportedError(f"{name!r} was set after the last step, and the servers, which write this checkpoint, get it with the next one: make a step before you save")
+            raise UnsupportedError(f"{name!r} was set after the last step, and the servers, which write this checkpoint, get it with the "
+                                   "next one: make a step before you save")
         self.manager.take_whole(folder, keep, position, step)
 
 
@@ -307,8 +310,8 @@ def _ahead_of(program: Program) -> Program | None:
 
 def facts_of(result: Transpiled, first: dict[str, str], own: Iterable[str] = ()) -> list[tuple[str, str]]:
     """Return the facts that all trainers must agree on, besides the servers' programs. These are the operators of the trainers' part,
-    without the seeds of their random numbers, and the operators that gave their ``first`` values to the servers' variables and to those that
-    are the trainers' ``own``.
+    without the seeds of their random numbers, and the operators that gave their ``first`` values to the servers' variables and to those
+    that are the trainers' ``own``.
     """
     facts = [("random seed", str(result.servers[0].random_seed))]
     for i, op in enumerate(result.trainer.global_block().read_ops()):

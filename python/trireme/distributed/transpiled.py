@@ -55,10 +55,12 @@ class Transpiled:
     tables: list[str] = field(default_factory=list)    # sparse tables: variables of the trainers
     flush: Program | None = None       # a trainer runs it before it leaves
     idle: Program | None = None        # the program of a trainer whose batch is empty
-    after: Program | None = None       # the operators that need a step's new parameters: a trainer that goes on after a step runs them again
+    # the operators that need a step's new parameters: a trainer that goes on after a step runs them again
+    after: Program | None = None
     original: Program = field(kw_only=True)            # the program that was cut
     on_servers: set[str] = field(default_factory=set)  # variables that a trainer cannot fetch
-    remote: set[str] = field(default_factory=set)      # variables that the servers change and no step brings, such as the optimizers' states: fetched when they are read
+    # variables that the servers change and no step brings, such as the optimizers' states: fetched when they are read
+    remote: set[str] = field(default_factory=set)
     fed: set[str] = field(default_factory=set)         # variables of data that updates read, such as a learning rate
     read_alone: set[str] = field(default_factory=set)  # averaged variables that are no loss: no parameter depends on them
 
@@ -67,4 +69,5 @@ class Transpiled:
         rows, *rest = var.desc.shape()
         assert var.dtype is not None                   # of what is trained
         end = rows if end is None else end
-        self.blocks.append(ParamBlock(param, grad, server, var.dtype, var.dtype.dtype.itemsize * prod([end - begin, *rest]), var.name, begin, end))
+        self.blocks.append(ParamBlock(param, grad, server, var.dtype, var.dtype.dtype.itemsize * prod([end - begin, *rest]), var.name,
+                                      begin, end))

@@ -2,8 +2,9 @@
 
 A trainer keeps the forward and backward part. It sends each gradient as soon as the gradient exists. When the servers have all of them
 (``send_barrier``), the trainer asks for the new parameters, and its run returns. The next run waits for each parameter where it first
-reads it (``recv_wait``). Rows of sparse tables are looked up at the servers (``pull_sparse``), and their gradients go there (``push_sparse``). A server runs the optimizers' operators on the rows that it holds: the same operators, in the same order, as
-one process would.
+reads it (``recv_wait``). Rows of sparse tables are looked up at the servers (``pull_sparse``), and their gradients go there
+(``push_sparse``). A server runs the optimizers' operators on the rows that it holds: the same operators, in the same order, as one process
+would.
 
 The loss, and the variables of ``all_mean``, travel like a gradient whose update is "take the mean". So a trainer that fetches such a
 variable gets the mean over the samples of all trainers.
@@ -86,7 +87,8 @@ def _divide_values(part: OptimizePart, result: Transpiled) -> None:
         written.update(written_by(op))
     updated = {name for op in part.ops if part.is_update(op) for name in op.output_arg_names}
     params = {block.source for block in result.blocks}
-    result.remote = {value.source for value in result.values if value.source in updated or value.source not in used} - written - params - result.fed
+    result.remote = {value.source for value in result.values if value.source in updated
+                     or value.source not in used} - written - params - result.fed
     result.on_servers = updated - used - written - result.remote
 
 
@@ -385,8 +387,8 @@ def _make_lasting(block: Block, grad: str, writers: Sequence[int]) -> bool:
 
 
 def _first_readers(block: Block, params: Iterable[str], count: int) -> tuple[list[tuple[int, list[str]]], list[str]]:
-    """Return the places of the operators, of the first ``count``, that first read parameters, each with these parameters; and all parameters
-    in that order.
+    """Return the places of the operators, of the first ``count``, that first read parameters, each with these parameters; and all
+    parameters in that order.
     """
     left = dict.fromkeys(params)
     waits: list[tuple[int, list[str]]] = []

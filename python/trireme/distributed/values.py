@@ -22,8 +22,8 @@ def encode(value: Any, call: str) -> bytes:
     head = json.dumps(_described(value, parts, call), separators=(",", ":"))
     data = b"".join([head.encode(), b"\n", *parts])
     if len(data) > LIMIT:
-        raise RangeError(f"{call}: the value takes {len(data)} bytes; a trainer's value may take {LIMIT}. Gradients and parameters travel by "
-                         "training steps, files by a shared folder")
+        raise RangeError(f"{call}: the value takes {len(data)} bytes; a trainer's value may take {LIMIT}. Gradients and parameters travel "
+                         "by training steps, files by a shared folder")
     return data
 
 
@@ -45,8 +45,8 @@ def _described(value: Any, parts: list[bytes], call: str) -> Any:
         return [_described(item, parts, call) for item in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {"d": {key: _described(item, parts, call) for key, item in value.items()}}
-    raise InvalidArgumentError(f"{call}: a value is an array, a number, None, a str, bool or bytes, or a list, tuple or dict (with keys of str) "
-                               f"of such; got {value!r}")
+    raise InvalidArgumentError(f"{call}: a value is an array, a number, None, a str, bool or bytes, or a list, tuple or dict (with keys of "
+                               f"str) of such; got {value!r}")
 
 
 def _described_array(array: np.ndarray, parts: list[bytes], call: str) -> Any:

@@ -1,8 +1,8 @@
 """Steps that a trainer makes while it waits for another one's post: in a collective, or for a save.
 
-In modes with a common step (``sync``, ``average``) or a bound (``ssp``) others need this trainer's steps. While it waits, it makes these steps
-without a gradient, as with an empty slice of the batch. Server 0 says which are needed. All trainers leave a collective after the same step:
-that of the trainer that came to it last. So a script that runs again comes to the same steps, and no timing changes a bit.
+In modes with a common step (``sync``, ``average``) or a bound (``ssp``) others need this trainer's steps. While it waits, it makes these
+steps without a gradient, as with an empty slice of the batch. Server 0 says which are needed. All trainers leave a collective after the
+same step: that of the trainer that came to it last. So a script that runs again comes to the same steps, and no timing changes a bit.
 
 Positions are counted in steps of the job: in ``average(k)`` one is ``k`` steps of the script.
 """
@@ -50,9 +50,9 @@ def make_step(call: str) -> None:
     if steps is not None:
         steps.join_without_step()
     if session.training is None:
-        raise InvalidArgumentError(f"{call}: other trainers wait in their first step for this trainer, which has no training program to agree to: "
-                                   f"run the startup program before this call in all trainers, and minimize in the default main program\n"
-                                   f"  your line: {user_line()}")
+        raise InvalidArgumentError(f"{call}: other trainers wait in their first step for this trainer, which has no training program to "
+                                   "agree to: run the startup program before this call in all trainers, and minimize in the default main "
+                                   f"program\n  your line: {user_line()}")
 
 
 def _make(training: Any) -> None:

@@ -111,7 +111,8 @@ class DataFeedDesc:
         return [known[name] for name in names]
 
     def set_dense_slots(self, dense_slots_name: Sequence[str]) -> None:
-        """Let these slots have one number of values in every line; the others are sequences. ``dense_slots_name`` is a list of their names."""
+        """Let these slots have one number of values in every line; the others are sequences. ``dense_slots_name`` is a list of their
+        names."""
         for slot in self._find(dense_slots_name):
             slot.is_dense = True
 

@@ -47,20 +47,21 @@ _WHOLE = {"batch_size": (1,), "threads": (0, 256), "bad_lines": (0, _LONG), "fir
 class Dataset(Handle):
     """Files as batches.
 
-    ``format`` is ``"multislot"``, ``"csv"`` or ``"libsvm"`` for text, ``"parquet"`` or ``"arrow"`` for tables, which pyarrow decodes; ``slots`` are variables or ``Slot`` objects in the order of the
-    lines (None: a multislot slot that is not used). ``files`` are paths or patterns. ``threads`` parse; the batches
-    are the same for any number of them, unless ``ordered=False`` takes them as they come. ``bad_lines`` is how many
-    lines that cannot be read are skipped and counted (``"skip"``: any number); otherwise the first ends the pass with
-    a FormatError. ``delimiter`` is the character between fields of CSV. ``header``: True if every CSV file begins with a line of names, or the names. ``first_index`` is the
-    index that libsvm files give the first feature. ``pipe_command`` is a shell command that reads each file and writes
-    lines. ``drop_last`` leaves out a pass's last batch when it is smaller. Files are read ``block_bytes`` at a time (0: 1 MiB).
+    ``format`` is ``"multislot"``, ``"csv"`` or ``"libsvm"`` for text, ``"parquet"`` or ``"arrow"`` for tables, which pyarrow decodes;
+    ``slots`` are variables or ``Slot`` objects in the order of the lines (None: a multislot slot that is not used). ``files`` are paths or
+    patterns. ``threads`` parse; the batches are the same for any number of them, unless ``ordered=False`` takes them as they come.
+    ``bad_lines`` is how many lines that cannot be read are skipped and counted (``"skip"``: any number); otherwise the first ends the pass
+    with a FormatError. ``delimiter`` is the character between fields of CSV. ``header``: True if every CSV file begins with a line of
+    names, or the names. ``first_index`` is the index that libsvm files give the first feature. ``pipe_command`` is a shell command that
+    reads each file and writes lines. ``drop_last`` leaves out a pass's last batch when it is smaller. Files are read ``block_bytes`` at a
+    time (0: 1 MiB).
 
     In a job ``split`` says how trainers share the data: ``"batches"``: all read the same and take their slices of each
     batch, as one process would go; ``"tasks"``: files are cut into tasks of ``task_bytes``, which are dealt out, in modes
     async, ssp and geo on a lease of so many seconds; ``"files"``: each trainer is given files of its own.
 
-    One pass at a time goes over a Dataset: a new one ends the one before. Threads take turns, batch by batch. A copy, also a pickled one, has the
-    same description and reads the files anew.
+    One pass at a time goes over a Dataset: a new one ends the one before. Threads take turns, batch by batch. A copy, also a pickled one,
+    has the same description and reads the files anew.
 
     >>> with open("houses.csv", "w") as file:
     ...     _ = file.write("1.5,10\\n2.5,20\\n3.5,30\\n")
@@ -144,7 +145,8 @@ class Dataset(Handle):
         self._set(threads=thread_num)
 
     def set_filelist(self, filelist: Sequence[str] | str) -> None:
-        """Set the files, in order; a pattern (``data/part-*``) stands for the sorted names that fit. ``filelist`` is a path or a list of paths."""
+        """Set the files, in order; a pattern (``data/part-*``) stands for the sorted names that fit. ``filelist`` is a path or a list of
+        paths."""
         if not isinstance(filelist, (str, os.PathLike, Iterable)):
             raise InvalidArgumentError(f"Dataset: files={filelist!r:.80}; a name, a pattern or a list of them is possible")
         names = [filelist] if isinstance(filelist, (str, os.PathLike)) else list(filelist)
@@ -238,8 +240,8 @@ class Dataset(Handle):
         """Use the native dataset, made when it was not, under its lock; in a job it has this trainer's part."""
         with self._lock:
             if self._reader_pid not in (None, os.getpid()):
-                raise InvalidArgumentError(f"this Dataset was being read when process {os.getpid()} was forked (os.fork, multiprocessing). The threads "
-                                           "that read do not exist here. Make or copy the Dataset in the child\n"
+                raise InvalidArgumentError(f"this Dataset was being read when process {os.getpid()} was forked (os.fork, multiprocessing). "
+                                           "The threads that read do not exist here. Make or copy the Dataset in the child\n"
                                            f"  your line: {user_line()}")
             with self._made() as dataset:
                 yield dataset
@@ -302,8 +304,9 @@ class Dataset(Handle):
         got = ffi.new("bool *")
         with self._used() as dataset:
             if self._pass is not own:
-                raise InvalidArgumentError("this pass over the Dataset is over: another pass has begun, or the Dataset was set anew. One pass at a time "
-                                           f"goes over a Dataset: copy.copy(dataset) reads for itself\n  your line: {user_line()}")
+                raise InvalidArgumentError("this pass over the Dataset is over: another pass has begun, or the Dataset was set anew. One "
+                                           "pass at a time goes over a Dataset: copy.copy(dataset) reads for itself\n  your line: "
+                                           f"{user_line()}")
             status = lib.tr_dataset_next(got, batch, dataset, 0.2)
             if status == lib.TR_ETIMEOUT:
                 return {}
@@ -316,8 +319,8 @@ class Dataset(Handle):
     def _check_idle(self) -> None:
         """Refuse where a loop of the core goes over the lines: a callback of that loop wants to."""
         if self._pass is _LOOP:
-            raise InvalidArgumentError("this Dataset is being gone over by train_from_dataset or infer_from_dataset: give the callback a Dataset of its "
-                                       f"own, copy.copy(dataset)\n  your line: {user_line()}")
+            raise InvalidArgumentError("this Dataset is being gone over by train_from_dataset or infer_from_dataset: give the callback a "
+                                       f"Dataset of its own, copy.copy(dataset)\n  your line: {user_line()}")
 
     @contextlib.contextmanager
     def _looped(self) -> Iterator[Any]:
@@ -476,7 +479,8 @@ class DatasetFactory:
     """
 
     def create_dataset(self, datafeed_class: str = "QueueDataset") -> Dataset:
-        """Return a new data set. ``datafeed_class`` is ``"QueueDataset"`` (the default) or ``"InMemoryDataset"``; another name is an error."""
+        """Return a new data set. ``datafeed_class`` is ``"QueueDataset"`` (the default) or ``"InMemoryDataset"``; another name is an
+        error."""
         known = {"QueueDataset": QueueDataset, "InMemoryDataset": InMemoryDataset}
         if datafeed_class not in known:
             raise InvalidArgumentError(f"create_dataset: {datafeed_class!r}; {', '.join(map(repr, known))} are possible")

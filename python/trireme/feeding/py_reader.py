@@ -40,8 +40,8 @@ class PyReader(Uncopied):
     ``iterable=False``: ``start`` begins a pass, every ``Executor.run`` of the program takes a batch, and at the end of the pass it raises
     ``fluid.core.EOFException``; ``reset`` makes ready for the next pass. ``iterable=True``: ``for data in reader():`` gives what
     ``Executor.run(feed=data)`` takes, a list of one feed for each place; ``return_list`` makes lists of arrays of the feeds.
-    An error in the generator comes out of the run, or of the loop, with the generator's own traceback. ``use_double_buffer`` changes nothing:
-    the thread hands over arrays that are ready.
+    An error in the generator comes out of the run, or of the loop, with the generator's own traceback. ``use_double_buffer`` changes
+    nothing: the thread hands over arrays that are ready.
 
     >>> x = fluid.layers.data("x", [2])
     >>> reader = fluid.io.PyReader(feed_list=[x], capacity=4, iterable=True)
@@ -53,8 +53,8 @@ class PyReader(Uncopied):
     [7.0]
     """
 
-    def __init__(self, feed_list: Sequence[Variable] | None = None, capacity: int = 64, use_double_buffer: bool = True, iterable: bool = False,
-                 return_list: bool = False, *, name: str | None = None, program: Program | None = None) -> None:
+    def __init__(self, feed_list: Sequence[Variable] | None = None, capacity: int = 64, use_double_buffer: bool = True,
+                 iterable: bool = False, return_list: bool = False, *, name: str | None = None, program: Program | None = None) -> None:
         if not isinstance(feed_list, (list, tuple)) or not feed_list or not all(isinstance(var, Variable) for var in feed_list):
             raise TypeError(f"PyReader: feed_list must be a list of variables, got {feed_list!r}")
         capacity = check_whole("PyReader: capacity", capacity, 1)
@@ -134,13 +134,15 @@ class PyReader(Uncopied):
             return item
         values = list(item) if isinstance(item, (list, tuple)) else [item]
         if len(values) != len(self._names):
-            raise ValueError(f"{self.name}: a batch has {len(values)} arrays, the reader has {len(self._names)} variables: {', '.join(self._names)}")
+            raise ValueError(f"{self.name}: a batch has {len(values)} arrays, the reader has {len(self._names)} variables: "
+                             f"{', '.join(self._names)}")
         return {name: value if isinstance(value, LoDTensor) else np.asarray(value) for name, value in zip(self._names, values)}
 
     def _require_source(self, what: str) -> Source:
         if self._source is None:
-            raise InvalidArgumentError(f"{self.name}: {what} needs data: give a generator by decorate_sample_list_generator (decorate_paddle_reader), "
-                                       f"decorate_sample_generator or decorate_batch_generator first\n  your line: {user_line()}")
+            raise InvalidArgumentError(f"{self.name}: {what} needs data: give a generator by decorate_sample_list_generator "
+                                       "(decorate_paddle_reader), decorate_sample_generator or decorate_batch_generator first\n  your "
+                                       f"line: {user_line()}")
         return self._source
 
     # -- passes that runs take from -------------------------------------------------------------------------
@@ -148,7 +150,8 @@ class PyReader(Uncopied):
     def start(self) -> None:
         """Begin a pass: a thread prepares batches."""
         if self._iterable:
-            raise InvalidArgumentError(f"{self.name}: start() belongs to iterable=False; this reader is iterated over: for data in reader():")
+            raise InvalidArgumentError(f"{self.name}: start() belongs to iterable=False; this reader is iterated over: for data in "
+                                       "reader():")
         if self._ahead is not None and not self._ended:
             raise InvalidArgumentError(f"{self.name}: a pass is running already; reset() ends it")
         source = self._require_source("start()")
@@ -187,7 +190,8 @@ class PyReader(Uncopied):
 
     def __call__(self) -> Iterator[list[Any]]:
         if not self._iterable:
-            raise InvalidArgumentError(f"{self.name}: it is iterated over with iterable=True; with iterable=False call start() and run the program")
+            raise InvalidArgumentError(f"{self.name}: it is iterated over with iterable=True; with iterable=False call start() and run the "
+                                       "program")
         return self._iterate(self._require_source("an iteration"))
 
     __iter__ = __call__
@@ -243,16 +247,18 @@ class DataLoader:
     """
 
     @staticmethod
-    def from_generator(feed_list: Sequence[Variable] | None = None, capacity: int = 64, use_double_buffer: bool = True, iterable: bool = True,
-                       return_list: bool = False) -> PyReader:
+    def from_generator(feed_list: Sequence[Variable] | None = None, capacity: int = 64, use_double_buffer: bool = True,
+                       iterable: bool = True, return_list: bool = False) -> PyReader:
         """Return a PyReader that is iterated over unless ``iterable`` is False.
-        ``feed_list`` is the variables, ``capacity`` how many batches are read ahead. ``return_list`` True: lists of arrays in the place of dicts.
+        ``feed_list`` is the variables, ``capacity`` how many batches are read ahead. ``return_list`` True: lists of arrays in the place of
+        dicts.
         """
         return PyReader(feed_list, capacity, use_double_buffer, iterable, return_list)
 
     @staticmethod
     def from_dataset(dataset: Any, places: Any = None, drop_last: bool = True) -> PyReader:
-        """Return a PyReader over the batches of a ``fluid.Dataset``; its last batch is left out if the dataset says so, not ``drop_last``."""
+        """Return a PyReader over the batches of a ``fluid.Dataset``; its last batch is left out if the dataset says so, not
+        ``drop_last``."""
         block = default_main_program().global_block()
         reader = PyReader([block.var(slot.name) for slot in dataset.slots if slot is not None], iterable=True)
         reader.decorate_batch_generator(lambda: iter(dataset), places)

@@ -35,11 +35,11 @@ def convert_reader_to_recordio_file(filename: str, reader_creator: Callable[[], 
                                     max_num_records: int = 1000, feed_order: Sequence[str] | None = None) -> int:
     """Write every batch of a reader as a record, and return how many there are.
 
-    ``max_num_records`` is the most that a chunk of the file has. ``feed_order`` are the names of the variables in the order of the file. Nothing is
-    compressed, whatever ``compressor`` is. The file appears when it is complete.
+    ``max_num_records`` is the most that a chunk of the file has. ``feed_order`` are the names of the variables in the order of the file.
+    Nothing is compressed, whatever ``compressor`` is. The file appears when it is complete.
 
-    ``reader_creator`` is a function that returns an iterable of batches (lists of samples); ``feeder`` is the DataFeeder that makes arrays of
-    them.
+    ``reader_creator`` is a function that returns an iterable of batches (lists of samples); ``feeder`` is the DataFeeder that makes arrays
+    of them.
 
     >>> feeder = fluid.DataFeeder(feed_list=[fluid.layers.data("x", [2])], place=fluid.CPUPlace())
     >>> batches = fluid.batch(lambda: iter([([1, 2],), ([3, 4],), ([5, 6],)]), batch_size=2)
@@ -56,7 +56,8 @@ def convert_reader_to_recordio_file(filename: str, reader_creator: Callable[[], 
 
 
 def convert_reader_to_recordio_files(filename: str, batch_per_file: int, reader_creator: Callable[[], Iterable[Any]], feeder: DataFeeder,
-                                     compressor: Any = None, max_num_records: int = 1000, feed_order: Sequence[str] | None = None) -> list[int]:
+                                     compressor: Any = None, max_num_records: int = 1000,
+                                     feed_order: Sequence[str] | None = None) -> list[int]:
     """The same in several files of ``batch_per_file`` batches: ``x.recordio`` becomes ``x-00000.recordio``, ... Return the batches of each.
 
     ``reader_creator``, ``feeder``, ``compressor``, ``max_num_records`` and ``feed_order`` are those of ``convert_reader_to_recordio_file``.

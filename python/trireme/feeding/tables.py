@@ -202,7 +202,8 @@ def _is_list(types: Any, kind: Any) -> bool:
 
 
 def _is_text(types: Any, kind: Any) -> bool:
-    return any(is_one(kind) for is_one in (types.is_string, types.is_large_string, types.is_string_view, types.is_binary, types.is_large_binary,
+    return any(is_one(kind)
+               for is_one in (types.is_string, types.is_large_string, types.is_string_view, types.is_binary, types.is_large_binary,
                                            types.is_binary_view, types.is_fixed_size_binary))
 
 

@@ -38,8 +38,8 @@ class AsyncExecutor:
             raise InvalidArgumentError(f"AsyncExecutor: run_mode={run_mode!r}; '' is possible: jobs are started by 'trireme launch'")
         self.executor = Executor(place)
 
-    def run(self, program: Program | None, data_feed: DataFeedDesc, filelist: Sequence[str] | str, thread_num: int, fetch: Sequence[Variable | str],
-            mode: str = "", debug: bool = False, *, scope: Scope | None = None) -> None:
+    def run(self, program: Program | None, data_feed: DataFeedDesc, filelist: Sequence[str] | str, thread_num: int,
+            fetch: Sequence[Variable | str], mode: str = "", debug: bool = False, *, scope: Scope | None = None) -> None:
         """Train over the files once. With ``debug`` the values of ``fetch`` are printed every 100 steps, and where the time went.
         ``data_feed`` describes the lines, ``filelist`` is a path or a list of paths. ``mode`` must be "".
         """
@@ -55,7 +55,8 @@ class AsyncExecutor:
         dataset.set_batch_size(data_feed.batch_size)
         dataset.set_pipe_command(data_feed.pipe_command)
         dataset.set_use_var(data_feed.slots_for(program))
-        self.executor.train_from_dataset(program, dataset, scope or global_scope(), thread=thread_num, debug=debug, fetch_list=list(fetch) if debug else [])
+        self.executor.train_from_dataset(program, dataset, scope or global_scope(), thread=thread_num, debug=debug,
+                                         fetch_list=list(fetch) if debug else [])
 
 
 __all__ = ["AsyncExecutor"]

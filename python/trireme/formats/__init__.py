@@ -1,6 +1,7 @@
 """Formats of others: inference programs for ONNX (``export_onnx``), arrays as safetensors (``load_safetensors``, ``save_safetensors``).
 
-Arrow and Parquet are inputs of ``fluid.Dataset``; NumPy and DLPack arrays are fed and fetched as they are. docs/formats-of-others.md describes all of them.
+Arrow and Parquet are inputs of ``fluid.Dataset``; NumPy and DLPack arrays are fed and fetched as they are. docs/formats-of-others.md
+describes all of them.
 """
 
 from __future__ import annotations

@@ -37,7 +37,8 @@ def _with_element(graph: Graph, array: str, x: str, at: str, dtype: Any) -> str:
     """Insert the element; at a place within the array, it replaces what stands there, and beyond its end empty ones come first."""
     type = int(graph.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
     within, beyond = graph.inside(graph.block), graph.inside(graph.block)
-    values = [within.add("SequenceInsert", [within.add("SequenceErase", [array, at]), x, at]), beyond.add("SequenceInsert", [_padded(beyond, array, at, dtype), x])]
+    values = [within.add("SequenceInsert", [within.add("SequenceErase", [array, at]), x, at]),
+              beyond.add("SequenceInsert", [_padded(beyond, array, at, dtype), x])]
     branches = {label: inner_graph(branch, "write", [], [sequence_info(branch, value, type)])
                 for label, branch, value in zip(("then_branch", "else_branch"), (within, beyond), values)}
     return graph.add("If", [graph.add("Less", [at, graph.add("SequenceLength", [array])])], **branches)
@@ -81,4 +82,5 @@ def _tensor_array_to_tensor(graph: Graph, op: Operator) -> None:
     number = body.add("Cast", [extent], to=int(graph.onnx.TensorProto.INT32))
     outputs = [scalar_info(body, body.add("Identity", [condition]), "BOOL"), scalar_info(body, number, "INT32")]
     inputs = [scalar_info(body, step, "INT64"), scalar_info(body, condition, "BOOL")]
-    graph.add("Loop", [graph.add("SequenceLength", [array]), ""], _out(graph, op, "OutIndex"), body=inner_graph(body, "extents", inputs, outputs))
+    graph.add("Loop", [graph.add("SequenceLength", [array]), ""], _out(graph, op, "OutIndex"),
+              body=inner_graph(body, "extents", inputs, outputs))

@@ -1,7 +1,7 @@
 """What operators with a block are in ONNX: If, Loop and Scan, whose graphs read what stands around them by name.
 
-What a block writes into variables of outer blocks becomes outputs of the node: a loop carries them from iteration to iteration, and a condition that does
-not hold leaves them as they were.
+What a block writes into variables of outer blocks becomes outputs of the node: a loop carries them from iteration to iteration, and a
+condition that does not hold leaves them as they were.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def _or_nothing(graph: Graph, var: str) -> str:
 
 
 def _handed_out(graph: Graph, variables: Sequence[str], levels: Sequence[int]) -> list[Any]:
-    """Make outputs of a graph of what these variables hold at its end, and of the offsets of their sequences: each from a node of its own."""
+    """Make outputs of a graph of what these variables hold at its end, and of the offsets of their sequences: each from a node of its
+    own."""
     infos = []
     for var, count in zip(variables, levels, strict=True):
         values = [_or_nothing(graph, var), *_offsets(graph, var, count)]
@@ -99,7 +100,8 @@ Step = Callable[[Graph, list[str], list[str]], tuple[list[str], list[tuple[str, 
 
 def scanned(graph: Graph, first: Sequence[tuple[str, int]], along: Sequence[tuple[str, int]], step: Step,
             is_reverse: bool = False) -> tuple[list[str], list[str]]:
-    """Append a Scan: ``step`` makes new states and outputs of states and of one step of the inputs, from the first to the last or the other way.
+    """Append a Scan: ``step`` makes new states and outputs of states and of one step of the inputs, from the first to the last or the other
+    way.
 
     Values come with the types of their elements. Returns the states behind the last step, and the outputs over all steps.
     """
@@ -111,7 +113,8 @@ def scanned(graph: Graph, first: Sequence[tuple[str, int]], along: Sequence[tupl
     outputs = [info(body, body.add("Identity", [name]), type) for name, type in (*zip(after, types, strict=True), *outs)]
     names = [graph.fresh("scanned") for _ in outputs]
     ways = {"scan_input_directions": [1] * len(along), "scan_output_directions": [1] * len(outs)} if is_reverse else {}
-    graph.add_node("Scan", [name for name, _ in (*first, *along)], names, body=inner_graph(body, "scan", inputs, outputs), num_scan_inputs=len(along), **ways)
+    graph.add_node("Scan", [name for name, _ in (*first, *along)], names, body=inner_graph(body, "scan", inputs, outputs),
+                   num_scan_inputs=len(along), **ways)
     return names[:len(first)], names[len(first):]
 
 
@@ -131,7 +134,8 @@ def _conditional_block(graph: Graph, op: Operator) -> None:
     convert(inside, inside.block.ops)
     levels = [len(inside.lods(var)) for var in outer]
     _check_levels(graph, op, outer, levels)
-    branches = {label: inner_graph(branch, label, [], _handed_out(branch, outer, levels)) for label, branch in (("then_branch", inside), ("else_branch", otherwise))}
+    branches = {label: inner_graph(branch, label, [], _handed_out(branch, outer, levels)) for label,
+                branch in (("then_branch", inside), ("else_branch", otherwise))}
     graph.add_node("If", [holds], _written(graph, outer, levels), **branches)
 
 
@@ -172,7 +176,8 @@ def _recurrent(graph: Graph, op: Operator) -> None:
     outputs = _handed_out(body, [*after, *outs], [0] * len((*after, *outs)))
     way = [int(op.attr("reverse"))]
     graph.add_node("Scan", [*first, *(graph.name_of(name) for name in steps)],
-                   [*(graph.fresh("state") for _ in after), *(graph.written(name) for name in outs)], body=inner_graph(body, "recurrent", inputs, outputs),
+                   [*(graph.fresh("state") for _ in after), *(graph.written(name) for name in outs)],
+                   body=inner_graph(body, "recurrent", inputs, outputs),
                    num_scan_inputs=len(steps), scan_input_directions=way * len(steps), scan_output_directions=way * len(outs))
 
 

@@ -14,8 +14,9 @@ from .onnx_registry import CONVERTERS, _attr, _has, _in, _int64, _out, _refuse, 
 
 # -- one to one ----------------------------------------------------------------------------------------------------------
 
-_SAME = {"abs": "Abs", "acos": "Acos", "asin": "Asin", "atan": "Atan", "ceil": "Ceil", "cos": "Cos", "erf": "Erf", "exp": "Exp", "floor": "Floor", "log": "Log",
-         "reciprocal": "Reciprocal", "relu": "Relu", "sigmoid": "Sigmoid", "sign": "Sign", "sin": "Sin", "softplus": "Softplus", "softsign": "Softsign",
+_SAME = {"abs": "Abs", "acos": "Acos", "asin": "Asin", "atan": "Atan", "ceil": "Ceil", "cos": "Cos", "erf": "Erf", "exp": "Exp",
+         "floor": "Floor", "log": "Log", "reciprocal": "Reciprocal", "relu": "Relu", "sigmoid": "Sigmoid", "sign": "Sign", "sin": "Sin",
+         "softplus": "Softplus", "softsign": "Softsign",
          "sqrt": "Sqrt", "tanh": "Tanh", "assign": "Identity", "logical_not": "Not", "shape": "Shape"}
 
 
@@ -135,9 +136,11 @@ def _softmax(graph: Graph, op: Operator) -> None:
 
 # -- arithmetic ------------------------------------------------------------------------------------------------------------
 
-_ELEMENTWISE = {"elementwise_add": "Add", "elementwise_sub": "Sub", "elementwise_mul": "Mul", "elementwise_div": "Div", "elementwise_max": "Max",
+_ELEMENTWISE = {"elementwise_add": "Add", "elementwise_sub": "Sub", "elementwise_mul": "Mul", "elementwise_div": "Div",
+                "elementwise_max": "Max",
                 "elementwise_min": "Min", "elementwise_pow": "Pow", "equal": "Equal", "less_than": "Less", "less_equal": "LessOrEqual",
-                "greater_than": "Greater", "greater_equal": "GreaterOrEqual", "logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
+                "greater_than": "Greater", "greater_equal": "GreaterOrEqual", "logical_and": "And", "logical_or": "Or",
+                "logical_xor": "Xor"}
 
 
 @converts(*_ELEMENTWISE, "not_equal")
@@ -186,7 +189,8 @@ def _mul(graph: Graph, op: Operator) -> None:
     if len(graph.shape(out)) == 2:
         graph.add("MatMul", product, _out(graph, op))
     else:
-        sides = [part_of_shape(graph, graph.name_of(x), 0, op.attr("x_num_col_dims")), part_of_shape(graph, graph.name_of(y), op.attr("y_num_col_dims"))]
+        sides = [part_of_shape(graph, graph.name_of(x), 0, op.attr("x_num_col_dims")),
+                 part_of_shape(graph, graph.name_of(y), op.attr("y_num_col_dims"))]
         graph.add("Reshape", [graph.add("MatMul", product), shape_of(graph, *sides)], _out(graph, op))
 
 
@@ -248,7 +252,8 @@ def _concat(graph: Graph, op: Operator) -> None:
 @converts("stack")
 def _stack(graph: Graph, op: Operator) -> None:
     axis = graph.longs([int(op.attr("axis"))])
-    graph.add("Concat", [graph.add("Unsqueeze", [graph.name_of(name), axis]) for name in op.input("X")], _out(graph, op, "Y"), axis=int(op.attr("axis")))
+    graph.add("Concat", [graph.add("Unsqueeze", [graph.name_of(name), axis]) for name in op.input("X")], _out(graph, op, "Y"),
+              axis=int(op.attr("axis")))
 
 
 @converts("split")
@@ -344,13 +349,14 @@ def _gather_nd(graph: Graph, op: Operator) -> None:
 
 @converts("arg_max", "arg_min")
 def _arg(graph: Graph, op: Operator) -> None:
-    graph.add({"arg_max": "ArgMax", "arg_min": "ArgMin"}[op.type], [_in(graph, op, "X")], _out(graph, op), axis=int(op.attr("axis")), keepdims=0)
+    graph.add({"arg_max": "ArgMax", "arg_min": "ArgMin"}[op.type], [_in(graph, op, "X")], _out(graph, op), axis=int(op.attr("axis")),
+              keepdims=0)
 
 
 @converts("cumsum")
 def _cumsum(graph: Graph, op: Operator) -> None:
-    graph.add("CumSum", [_in(graph, op, "X"), graph.constant(op.attr("axis"), np.int64)], _out(graph, op), exclusive=int(op.attr("exclusive")),
-              reverse=int(op.attr("reverse")))
+    graph.add("CumSum", [_in(graph, op, "X"), graph.constant(op.attr("axis"), np.int64)], _out(graph, op),
+              exclusive=int(op.attr("exclusive")), reverse=int(op.attr("reverse")))
 
 
 @converts("one_hot")
@@ -386,7 +392,8 @@ def _assign_value(graph: Graph, op: Operator) -> None:
 
 @converts("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "mean")
 def _reduce(graph: Graph, op: Operator) -> None:
-    kind = {"reduce_sum": "ReduceSum", "reduce_mean": "ReduceMean", "reduce_max": "ReduceMax", "reduce_min": "ReduceMin", "reduce_prod": "ReduceProd",
+    kind = {"reduce_sum": "ReduceSum", "reduce_mean": "ReduceMean", "reduce_max": "ReduceMax", "reduce_min": "ReduceMin",
+            "reduce_prod": "ReduceProd",
             "mean": "ReduceMean"}[op.type]
     rank = len(graph.shape(op.input("X")[0]))
     dims = list(range(rank)) if op.type == "mean" or op.attr("reduce_all") else [int(dim) for dim in op.attr("dim")]
@@ -425,7 +432,8 @@ def _beyond(graph: Graph, op: Operator) -> list[int]:
     if min(extents) < 0:
         raise _refuse(op, "an output_size is exported of inputs of known sizes only")
     return [int(size) - ((n - 1) * stride - 2 * pad + dilation * (k - 1) + 1)
-            for size, n, k, stride, pad, dilation in zip(op.attr("output_size"), extents, kernel, op.attr("strides"), op.attr("paddings"), op.attr("dilations"))]
+            for size, n, k, stride, pad, dilation in zip(op.attr("output_size"), extents, kernel, op.attr("strides"), op.attr("paddings"),
+                                                         op.attr("dilations"))]
 
 
 @converts("pool2d", "pool3d")
@@ -438,7 +446,8 @@ def _pool(graph: Graph, op: Operator) -> None:
     if op.attr("adaptive"):                            # equal windows side by side
         extents = graph.shape(op.input("X")[0])[2:]
         if min(extents) < 0:
-            raise _refuse(op, f"{op.input('X')[0]!r} is {graph.shape(op.input('X')[0])}; adaptive pools are exported of images of known sizes only")
+            raise _refuse(op, f"{op.input('X')[0]!r} is {graph.shape(op.input('X')[0])}; adaptive pools are exported of images of known "
+                              "sizes only")
         if any(extent % size for extent, size in zip(extents, sizes)):
             windows_of = [[(o * n // size, -(-(o + 1) * n // size)) for o in range(size)] for n, size in zip(extents, sizes)]
             graph.add("Identity", [pooled(graph, source, windows_of, is_max)], _out(graph, op))
@@ -448,12 +457,13 @@ def _pool(graph: Graph, op: Operator) -> None:
         return
     pads, counts = reaching(_pads(op.attr("paddings")), graph.shape(op.input("X")[0])[2:], sizes), not is_max and not op.attr("exclusive")
     rounds_up = bool(op.attr("ceil_mode"))
-    if rounds_up and counts:                           # all of a window counts, on which runtimes differ: make all that it sees a part of the image
+    if rounds_up and counts:                           # runtimes differ about the edge: make all that a window sees a part of the image
         ends = [int(end) + int(stride) - 1 for end, stride in zip(pads[len(sizes):], op.attr("strides"))]
-        source, pads, counts, rounds_up = graph.add("Pad", [source, graph.longs([0, 0, *pads[:len(sizes)], 0, 0, *ends])]), [0] * len(pads), False, False
+        source = graph.add("Pad", [source, graph.longs([0, 0, *pads[:len(sizes)], 0, 0, *ends])])
+        pads, counts, rounds_up = [0] * len(pads), False, False
     how: dict[str, Any] = {} if is_max else {"count_include_pad": int(counts)}
-    graph.add("MaxPool" if is_max else "AveragePool", [source], _out(graph, op), kernel_shape=sizes, strides=[int(n) for n in op.attr("strides")],
-              pads=pads, ceil_mode=int(rounds_up), **how)
+    graph.add("MaxPool" if is_max else "AveragePool", [source], _out(graph, op), kernel_shape=sizes,
+              strides=[int(n) for n in op.attr("strides")], pads=pads, ceil_mode=int(rounds_up), **how)
 
 
 @converts("batch_norm", "sync_batch_norm")

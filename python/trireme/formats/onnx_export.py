@@ -37,13 +37,15 @@ def export_onnx(path: str | os.PathLike[str], feeds: Sequence[str], targets: Seq
                 main_program: Program | None = None) -> list[str]:
     """Write what computes ``targets`` from ``feeds``, with its parameters, as a model of ONNX (operator set 17); return the targets' names.
 
-    ``path``: the file, ``NAME.onnx``. Other arguments are those of ``save_inference_model``. Operators that are made of others are replaced by those. Dimensions
-    that the program does not know are free in the model, too. It needs the library onnx: ``pip install 'trireme-ps[onnx]'``.
+    ``path``: the file, ``NAME.onnx``. Other arguments are those of ``save_inference_model``. Operators that are made of others are replaced
+    by those. Dimensions that the program does not know are free in the model, too. It needs the library onnx: ``pip install
+    'trireme-ps[onnx]'``.
 
     Loops, conditions and recurrent nets become ONNX's Loop, If and Scan, and arrays become its sequences of tensors.
 
-    The model takes the offsets of the sequences (LoD) of a variable in ``feeds`` as input ``NAME.offsets``, int64 [sequences + 1]; with more than one level
-    as ``NAME.offsets.0``, ``NAME.offsets.1``, and so on. Those of a target are outputs of such names, behind the target.
+    The model takes the offsets of the sequences (LoD) of a variable in ``feeds`` as input ``NAME.offsets``, int64 [sequences + 1]; with
+    more than one level as ``NAME.offsets.0``, ``NAME.offsets.1``, and so on. Those of a target are outputs of such names, behind the
+    target.
 
     UnsupportedError names an operator that ONNX does not have, or whose form there is another one, such as those of sparse tables.
     ``onnx_operators()`` lists what is known. InvalidArgumentError: a variable is read before anything is written to it.
@@ -94,7 +96,8 @@ def _model_of(onnx: Any, graph: Graph, feeds: Sequence[str], targets: Sequence[s
     used = _read_by(graph.nodes) | {info.name for info in outs}
     arrays |= {name: value for name, value in graph.constants.items() if name in used}
     made = helper.make_graph(graph.nodes, "trireme", ins, outs,
-                             [onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name) for name, array in arrays.items()])
+                             [onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name) for name,
+                              array in arrays.items()])
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="trireme")
     model.ir_version = 8
     onnx.checker.check_model(model)
@@ -112,7 +115,8 @@ def _read_by(nodes: Iterable[Any]) -> set[str]:
 
 
 def _values(graph: Graph, var: str, name: str, offsets: Sequence[str]) -> list[Any]:
-    """Describe an input or output and its offsets. Each unknown dimension gets a name of its own. The first one of all values without sequences is the batch."""
+    """Describe an input or output and its offsets. Each unknown dimension gets a name of its own. The first one of all values without
+    sequences is the batch."""
     helper, first = graph.onnx.helper, f"{name}.rows" if offsets else "batch"
     dims = [dim if dim >= 0 else (first if i == 0 else f"{name}.{i}") for i, dim in enumerate(graph.shape(var))]
     return [helper.make_tensor_value_info(name, graph.type_of(var), dims),

@@ -1,6 +1,7 @@
 """The graph that an export builds: nodes, constants and names; a block of an operator is a graph inside another.
 
-ONNX has no sequences: where a variable has some, each level of them is a value of its own, the offsets of that level ([sequences + 1] int64).
+ONNX has no sequences: where a variable has some, each level of them is a value of its own, the offsets of that level ([sequences + 1]
+int64).
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class Graph:
         self.nodes: list[Any] = []
         self._now: dict[str, str] = {name: name for name in feeds}         # the graph's name of what a variable holds at this place
         self._shared: _Shared = parent._shared if parent else _Shared(onnx, (name for one in block.program.blocks for name in one.vars))
-        self._lods: dict[str, list[str]] = {name: offsets_of(name, block.var(name).lod_level) for name in feeds}     # its sequences' offsets, level by level
+        # its sequences' offsets, level by level
+        self._lods: dict[str, list[str]] = {name: offsets_of(name, block.var(name).lod_level) for name in feeds}
         self._made: dict[tuple[str, ...], str] = {}
         self._shared.taken.update(feeds, *self._lods.values())
 

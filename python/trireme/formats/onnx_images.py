@@ -50,8 +50,11 @@ def _interp(graph: Graph, op: Operator) -> None:
             return
     front = graph.add("Slice", [graph.add("Shape", [graph.name_of(x)]), graph.longs([0]), graph.longs([2])])
     is_whole = is_nearest or (op.attr("align_mode") == 1 and not is_cubic)
-    how = "align_corners" if corners else "asymmetric" if is_whole else "half_pixel" if is_cubic else "pytorch_half_pixel"     # the last is Fluid's of one element
-    rules: dict[str, Any] = {"mode": "nearest", "nearest_mode": "floor"} if is_nearest else {"mode": "cubic", "cubic_coeff_a": -0.75} if is_cubic else {"mode": "linear"}
+    # the last is Fluid's of one element
+    how = "align_corners" if corners else "asymmetric" if is_whole else "half_pixel" if is_cubic else "pytorch_half_pixel"
+    rules: dict[str, Any] = {"mode": "cubic", "cubic_coeff_a": -0.75} if is_cubic else {"mode": "linear"}
+    if is_nearest:
+        rules = {"mode": "nearest", "nearest_mode": "floor"}
     value, row = graph.name_of(x), [graph.longs([1])] if len(sides) == 1 else []
     if row:                                            # a line is an image of one row
         value = graph.add("Unsqueeze", [value, graph.longs([2])])
@@ -77,12 +80,14 @@ def _wanted(graph: Graph, op: Operator, sizes: Sequence[int]) -> str:
     if min(sizes) > 0:
         return graph.longs(sizes)
     scale = _in(graph, op, "Scale") if _has(op, "Scale") else graph.constant(_scales(op), np.float32)
-    sides = add("Cast", [shape_of(graph, *extents(graph, _in(graph, op, "X"), range(2, 2 + len(sizes))))], to=int(graph.onnx.TensorProto.FLOAT))
+    sides = add("Cast", [shape_of(graph, *extents(graph, _in(graph, op, "X"), range(2, 2 + len(sizes))))],
+                to=int(graph.onnx.TensorProto.FLOAT))
     return add("Cast", [add("Floor", [add("Mul", [sides, scale])])], to=int64)
 
 
 def _picked(graph: Graph, op: Operator, wanted: str, corners: bool) -> None:
-    """Take the nearest elements by their numbers: Resize finds their places in floats, which are off where sizes do not divide each other."""
+    """Take the nearest elements by their numbers: Resize finds their places in floats, which are off where sizes do not divide each
+    other."""
     value, one, two, add = _in(graph, op, "X"), graph.constant(1, np.int64), graph.constant(2, np.int64), graph.add
     for axis in (2, 3):
         m, n = extent(graph, value, axis), add("Gather", [wanted, graph.constant(axis - 2, np.int64)])
@@ -123,7 +128,8 @@ def _from_end_to_end(graph: Graph, like: str, count: str) -> str:
 
 @converts("grid_sampler")
 def _grid_sampler(graph: Graph, op: Operator) -> None:
-    graph.add("GridSample", [_in(graph, op, "X"), _in(graph, op, "Grid")], _out(graph, op, "Output"), mode="bilinear", padding_mode="zeros", align_corners=1)
+    graph.add("GridSample", [_in(graph, op, "X"), _in(graph, op, "Grid")], _out(graph, op, "Output"), mode="bilinear", padding_mode="zeros",
+              align_corners=1)
 
 
 # -- channels --------------------------------------------------------------------------------------------------------------
@@ -135,7 +141,8 @@ def _group_norm(graph: Graph, op: Operator) -> None:
     channels, rank = _known(graph, op, "X", [1])[0], len(graph.shape(x))
     rows = graph.add("Reshape", [graph.name_of(x), graph.longs([0, groups, -1])])
     plain = [graph.number(np.full(groups, n), x) for n in (1, 0)]
-    value = _like(graph, graph.add("InstanceNormalization", [rows, *plain], epsilon=float(op.attr("epsilon"))), graph.name_of(x), graph.fresh("normal"))
+    value = _like(graph, graph.add("InstanceNormalization", [rows, *plain], epsilon=float(op.attr("epsilon"))), graph.name_of(x),
+                  graph.fresh("normal"))
     for slot, kind in (("Scale", "Mul"), ("Bias", "Add")):
         if _has(op, slot):
             value = graph.add(kind, [value, graph.add("Reshape", [_in(graph, op, slot), graph.longs([channels, *[1] * (rank - 2)])])])
@@ -154,7 +161,8 @@ def _lrn(graph: Graph, op: Operator) -> None:
         middle = add("Add", [add("Mul", [add("Sum", parts), graph.number(op.attr("alpha"), x)]), graph.number(op.attr("k"), x)])
         add("Mul", [graph.name_of(x), add("Pow", [middle, graph.number(-float(op.attr("beta")), x)])], _out(graph, op))
         return
-    graph.add("LRN", [_in(graph, op, "X")], _out(graph, op), size=n, alpha=float(op.attr("alpha")) * n, beta=float(op.attr("beta")), bias=float(op.attr("k")))
+    graph.add("LRN", [_in(graph, op, "X")], _out(graph, op), size=n, alpha=float(op.attr("alpha")) * n, beta=float(op.attr("beta")),
+              bias=float(op.attr("k")))
 
 
 @converts("maxout")
@@ -209,7 +217,8 @@ def _max_pool_with_index(graph: Graph, op: Operator) -> None:
     kernel = _known(graph, op, "X", range(2, rank)) if is_global else [int(n) for n in op.attr("ksize")]
     pads = [0] * 2 * len(kernel) if is_global else reaching([int(n) for n in op.attr("paddings")] * 2, graph.shape(x)[2:], kernel)
     places = graph.fresh("places")
-    graph.add_node("MaxPool", [graph.name_of(x)], [_out(graph, op), places], kernel_shape=kernel, pads=pads, strides=[int(n) for n in op.attr("strides")])
+    graph.add_node("MaxPool", [graph.name_of(x)], [_out(graph, op), places], kernel_shape=kernel, pads=pads,
+                   strides=[int(n) for n in op.attr("strides")])
     plane = graph.add("ReduceProd", [shape_of(graph, *extents(graph, graph.name_of(x), range(2, rank)))], keepdims=1)
     inside = graph.add("Mod", [places, plane])         # ONNX counts over all planes
     graph.add("Cast", [inside], _out(graph, op, "Mask"), to=int(graph.onnx.TensorProto.INT32))

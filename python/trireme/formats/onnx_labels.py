@@ -23,7 +23,8 @@ class _Steps:
 
     def __init__(self, graph: Graph, s: Sequences) -> None:
         types = graph.onnx.TensorProto
-        goes_on = graph.add("Unsqueeze", [graph.add("Not", [graph.add("Equal", [s.steps(), s.rows])]), graph.longs([2])])      # [steps, sequences, 1]
+        # [steps, sequences, 1]
+        goes_on = graph.add("Unsqueeze", [graph.add("Not", [graph.add("Equal", [s.steps(), s.rows])]), graph.longs([2])])
         self.number = numbered(graph, s.scanned)
         is_first = graph.add("Equal", [self.number, graph.constant(0, np.int64)])
         self.items = [(goes_on, int(types.BOOL)), (is_first, int(types.BOOL))]
@@ -71,7 +72,8 @@ def _linear_chain_crf(graph: Graph, op: Operator) -> None:
     [behind], _ = scanned(graph, [field.zeros], [field.rows, *_Steps(graph, s).items], step)
     total = add("ReduceLogSumExp", [add("Add", [behind, field.last])], axes=[1], keepdims=0)
     label, zero = _flat(graph, op, "Label"), graph.constant(0, np.int64)
-    score = add("Squeeze", [add("GatherElements", [graph.name_of(x), add("Unsqueeze", [label, graph.longs([1])])], axis=1), graph.longs([1])])
+    score = add("Squeeze", [add("GatherElements", [graph.name_of(x), add("Unsqueeze", [label, graph.longs([1])])], axis=1),
+                            graph.longs([1])])
     before = add("Slice", [add("Concat", [graph.longs([0]), label], axis=0), graph.longs([0]), graph.longs([-1])])
     follows = add("GatherND", [field.next, add("Concat", [add("Unsqueeze", [each, graph.longs([1])]) for each in (before, label)], axis=1)])
     begins, ends = (add("Gather", [add("Reshape", [matrix, graph.longs([-1])]), label]) for matrix in (field.first, field.last))
@@ -119,16 +121,20 @@ def _ahead(graph: Graph, value: str, by: int, fill: float) -> str:
 
 @converts("warpctc")
 def _warpctc(graph: Graph, op: Operator) -> None:
-    """Paths are in one of 2 labels + 1 states: blank, label 0, blank, label 1, ..., blank. States behind those of a shorter sequence lead nowhere."""
+    """Paths are in one of 2 labels + 1 states: blank, label 0, blank, label 1, ..., blank. States behind those of a shorter sequence lead
+    nowhere."""
     x, add, double = op.input("Logits")[0], graph.add, int(graph.onnx.TensorProto.DOUBLE)
     s, of_labels, never = sequences_of(graph, op, "Logits"), sequences_of(graph, op, "Label"), graph.constant(NEVER, np.float64)
     label, blank = _flat(graph, op, "Label"), graph.constant(int(op.attr("blank")), np.int64)
-    labels = add("Unsqueeze", [add("Transpose", [of_labels.side_by_side(label, blank, count=of_labels.longest)], perm=[1, 0]), graph.longs([2])])       # [n, labels, 1]
+    # [n, labels, 1]
+    labels = add("Unsqueeze", [add("Transpose", [of_labels.side_by_side(label, blank, count=of_labels.longest)], perm=[1, 0]),
+                               graph.longs([2])])
     pairs = add("Concat", [add("Expand", [blank, add("Shape", [labels])]), labels], axis=2)
     count = add("Reshape", [s.count, graph.longs([1])])
     width = add("Mul", [of_labels.longest, graph.constant(2, np.int64)])
     flat = add("Reshape", [pairs, add("Concat", [count, add("Reshape", [width, graph.longs([1])])], axis=0)], allowzero=1)
-    states = add("Concat", [flat, add("Expand", [blank, add("Concat", [count, graph.longs([1])], axis=0)])], axis=1)        # the class of each
+    # the class of each
+    states = add("Concat", [flat, add("Expand", [blank, add("Concat", [count, graph.longs([1])], axis=0)])], axis=1)
     same = add("Equal", [add("Cast", [states], to=double), _ahead(graph, add("Cast", [states], to=double), 2, -1.0)])
     jump = add("Where", [same, never, graph.constant(0.0, np.float64)])
     logs = add("Max", [add("LogSoftmax", [add("Cast", [graph.name_of(x)], to=double)], axis=1), never])
@@ -139,20 +145,24 @@ def _warpctc(graph: Graph, op: Operator) -> None:
         row, goes_on, is_first = items
         share = body.add("GatherElements", [row, states], axis=1)
         ways = [before[0], _ahead(body, before[0], 1, NEVER), body.add("Add", [_ahead(body, before[0], 2, NEVER), jump])]
-        sums = body.add("ReduceLogSumExp", [body.add("Concat", [body.add("Unsqueeze", [way, body.longs([0])]) for way in ways], axis=0)], axes=[0], keepdims=0)
+        sums = body.add("ReduceLogSumExp", [body.add("Concat", [body.add("Unsqueeze", [way, body.longs([0])]) for way in ways], axis=0)],
+                        axes=[0], keepdims=0)
         first = body.add("Where", [begins, share, never])
         new = body.add("Where", [is_first, first, body.add("Add", [sums, share])])
         return [body.add("Where", [goes_on, body.add("Max", [new, never]), before[0]])], []
 
     room = add("Expand", [never, add("Shape", [states])])
-    [behind], _ = scanned(graph, [(room, double)], [(s.side_by_side(logs, graph.constant(0.0, np.float64)), double), *_Steps(graph, s).items], step)
+    [behind], _ = scanned(graph, [(room, double)], [(s.side_by_side(logs, graph.constant(0.0, np.float64)), double),
+                                                    *_Steps(graph, s).items], step)
     last = add("Mul", [add("Unsqueeze", [of_labels.lengths, graph.longs([1])]), graph.constant(2, np.int64)])
     before_last = add("Max", [add("Sub", [last, graph.constant(1, np.int64)]), graph.constant(0, np.int64)])
     at_last, at_label = (add("GatherElements", [behind, index], axis=1) for index in (last, before_last))
     at_label = add("Where", [add("Equal", [last, graph.constant(0, np.int64)]), never, at_label])
     total = add("ReduceLogSumExp", [add("Concat", [at_last, at_label], axis=1)], axes=[1], keepdims=1)
-    cost = add("Where", [add("LessOrEqual", [total, graph.constant(NEVER / 2, np.float64)]), graph.constant(np.inf, np.float64), add("Neg", [total])])
-    fits = add("Unsqueeze", [add("And", [add("Greater", [s.lengths, graph.constant(0, np.int64)]), _enough(graph, s, of_labels, label)]), graph.longs([1])])
+    cost = add("Where", [add("LessOrEqual", [total, graph.constant(NEVER / 2, np.float64)]), graph.constant(np.inf, np.float64),
+                         add("Neg", [total])])
+    fits = add("Unsqueeze", [add("And", [add("Greater", [s.lengths, graph.constant(0, np.int64)]), _enough(graph, s, of_labels, label)]),
+                             graph.longs([1])])
     add("Cast", [add("Where", [fits, cost, graph.constant(0.0, np.float64)])], _out(graph, op, "Loss"), to=_type_of(graph, x))
 
 
@@ -170,10 +180,12 @@ def _enough(graph: Graph, s: Sequences, of_labels: Sequences, label: str) -> str
 
 @converts("edit_distance")
 def _edit_distance(graph: Graph, op: Operator) -> None:
-    """The table of Wagner and Fischer, a row for each word of Hyps. What comes from the left in a row is the least of all on the left, each so many steps away."""
+    """The table of Wagner and Fischer, a row for each word of Hyps. What comes from the left in a row is the least of all on the left, each
+    so many steps away."""
     add, int64, s, refs = graph.add, int(graph.onnx.TensorProto.INT64), sequences_of(graph, op, "Hyps"), sequences_of(graph, op, "Refs")
     zero, one = graph.constant(0, np.int64), graph.constant(1, np.int64)
-    words = add("Transpose", [refs.side_by_side(_flat(graph, op, "Refs"), zero, count=refs.longest)], perm=[1, 0])                       # [sequences, longest of Refs]
+    # [sequences, longest of Refs]
+    words = add("Transpose", [refs.side_by_side(_flat(graph, op, "Refs"), zero, count=refs.longest)], perm=[1, 0])
     hyps = add("Unsqueeze", [s.side_by_side(_flat(graph, op, "Hyps"), zero), graph.longs([2])])
     places = numbered(graph, add("Add", [refs.longest, one]))
     is_right_of = add("LessOrEqual", [places, add("Unsqueeze", [places, graph.longs([1])])])                         # [to, from]
@@ -204,7 +216,8 @@ def _edit_distance(graph: Graph, op: Operator) -> None:
         add("Reshape", [s.count, graph.longs([1])], _out(graph, op, "SequenceNum"))
 
 
-_SCHEMES = {"IOB": (2, [0], []), "IOE": (2, [], [1]), "IOBES": (4, [0, 3], [2, 3]), "plain": (1, [], [])}      # tags of a type; those that begin and end a chunk
+# tags of a type; those that begin and end a chunk
+_SCHEMES = {"IOB": (2, [0], []), "IOE": (2, [], [1]), "IOBES": (4, [0, 3], [2, 3]), "plain": (1, [], [])}
 
 
 def _is_one_of(graph: Graph, value: str, numbers: Sequence[int]) -> str:
@@ -218,7 +231,8 @@ def _chunks(graph: Graph, op: Operator, slot: str, s: Sequences) -> tuple[str, s
     tags, begins, ends = _SCHEMES[op.attr("chunk_scheme")]
     number = _flat(graph, op, slot)
     type, tag = add("Div", [number, graph.constant(tags, np.int64)]), add("Mod", [number, graph.constant(tags, np.int64)])
-    next_type, next_tag = (add("Slice", [add("Concat", [value, graph.longs([0])], axis=0), graph.longs([1]), graph.longs([2**62])]) for value in (type, tag))
+    next_type, next_tag = (add("Slice", [add("Concat", [value, graph.longs([0])], axis=0), graph.longs([1]), graph.longs([2**62])])
+                           for value in (type, tag))
     cut = add("Or", [add("Equal", [s.place_from_end, zero]), add("Not", [add("Equal", [type, next_type])])])
     cut = add("Or", [cut, add("Or", [_is_one_of(graph, tag, ends), _is_one_of(graph, next_tag, begins)])])
     counts = add("Less", [type, graph.constant(int(op.attr("num_chunk_types")), np.int64)])
@@ -231,7 +245,8 @@ def _chunks(graph: Graph, op: Operator, slot: str, s: Sequences) -> tuple[str, s
 
 @converts("chunk_eval")
 def _chunk_eval(graph: Graph, op: Operator) -> None:
-    add, s, double, zero = graph.add, sequences_of(graph, op, "Inference"), int(graph.onnx.TensorProto.DOUBLE), graph.constant(0.0, np.float64)
+    add, s, double, zero = graph.add, sequences_of(graph, op,
+                                                   "Inference"), int(graph.onnx.TensorProto.DOUBLE), graph.constant(0.0, np.float64)
     (found_type, found, found_first), (real_type, real, real_first) = (_chunks(graph, op, slot, s) for slot in ("Inference", "Label"))
     same = add("And", [add("Equal", [found_type, real_type]), add("Equal", [found_first, real_first])])
     sums = [add("ReduceSum", [_int64(graph, mask)], keepdims=1) for mask in (found, real, add("And", [add("And", [found, real]), same]))]
@@ -239,7 +254,8 @@ def _chunk_eval(graph: Graph, op: Operator) -> None:
         add("Identity", [count], _out(graph, op, slot))
     some, all, right = (add("Cast", [count], to=double) for count in sums)
     precision, recall = (_quotient(graph, right, count, zero) for count in (some, all))
-    score = _quotient(graph, add("Mul", [graph.constant(2.0, np.float64), add("Mul", [precision, recall])]), add("Add", [precision, recall]), zero)
+    score = _quotient(graph, add("Mul", [graph.constant(2.0, np.float64), add("Mul", [precision, recall])]),
+                      add("Add", [precision, recall]), zero)
     for slot, value in (("Precision", precision), ("Recall", recall), ("F1-Score", score)):
         add("Cast", [value], _out(graph, op, slot), to=int(graph.onnx.TensorProto.FLOAT))
 
@@ -247,4 +263,5 @@ def _chunk_eval(graph: Graph, op: Operator) -> None:
 def _quotient(graph: Graph, part: str, whole: str, zero: str) -> str:
     """part / whole, and 0 of nothing."""
     is_some = graph.add("Greater", [whole, zero])
-    return graph.add("Where", [is_some, graph.add("Div", [part, graph.add("Where", [is_some, whole, graph.constant(1.0, np.float64)])]), zero])
+    return graph.add("Where", [is_some, graph.add("Div", [part, graph.add("Where", [is_some, whole, graph.constant(1.0, np.float64)])]),
+                               zero])

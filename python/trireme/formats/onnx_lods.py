@@ -54,7 +54,8 @@ class Sequences:
     def longest(self) -> str:
         """How many rows the longest has: a number without dimensions."""
         graph = self.graph
-        return self._once("longest", lambda: graph.add("ReduceMax", [graph.add("Concat", [self.lengths, graph.longs([0])], axis=0)], keepdims=0))
+        return self._once("longest", lambda: graph.add("ReduceMax", [graph.add("Concat", [self.lengths, graph.longs([0])], axis=0)],
+                                                       keepdims=0))
 
     @property
     def owner(self) -> str:
@@ -87,7 +88,9 @@ class Sequences:
     def place_from_end(self) -> str:
         """The place of each row in its sequence, counted from the last row on."""
         graph = self.graph
-        return self._once("place_from_end", lambda: graph.add("Sub", [graph.add("Sub", [self.of_rows(self.ends), graph.constant(1, np.int64)]), self.numbers]))
+        return self._once("place_from_end",
+                          lambda: graph.add("Sub", [graph.add("Sub", [self.of_rows(self.ends), graph.constant(1, np.int64)]),
+                                                    self.numbers]))
 
     # -- side by side --------------------------------------------------------------------------------------------------------
 
@@ -97,7 +100,8 @@ class Sequences:
         return self._once("scanned", lambda: self.graph.add("Max", [self.longest, self.graph.constant(1, np.int64)]))
 
     def steps(self, is_reverse: bool = False, count: str | None = None) -> str:
-        """The row that is step t of sequence i, at [t, i]; the number of all rows where the sequence is over. ``count`` steps, or those of a Scan."""
+        """The row that is step t of sequence i, at [t, i]; the number of all rows where the sequence is over. ``count`` steps, or those of
+        a Scan."""
         return self._once(f"steps {is_reverse} {count}", lambda: self._steps(is_reverse, count or self.scanned))
 
     def _steps(self, is_reverse: bool, count: str) -> str:
@@ -111,7 +115,8 @@ class Sequences:
         return add("Where", [goes_on, row, self.rows])
 
     def side_by_side(self, value: str, fill: str, is_reverse: bool = False, count: str | None = None) -> str:
-        """Lay the sequences of a value side by side: [steps, sequences, ...], with ``fill`` behind the ends; ``steps`` says how many steps."""
+        """Lay the sequences of a value side by side: [steps, sequences, ...], with ``fill`` behind the ends; ``steps`` says how many
+        steps."""
         return self.graph.add("Gather", [with_rows(self.graph, value, fill), self.steps(is_reverse, count)], axis=0)
 
     def over(self, kind: str, value: str, fill: str) -> str:

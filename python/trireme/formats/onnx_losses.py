@@ -41,7 +41,8 @@ def _cross_entropy(graph: Graph, op: Operator) -> None:
 
 @converts("rank_loss", "hinge_loss", "margin_rank_loss", "log_loss")
 def _of_pairs(graph: Graph, op: Operator) -> None:
-    add, first = graph.add, op.input({"rank_loss": "Left", "hinge_loss": "Logits", "margin_rank_loss": "X1", "log_loss": "Predicted"}[op.type])[0]
+    add, first = graph.add, op.input({"rank_loss": "Left", "hinge_loss": "Logits", "margin_rank_loss": "X1",
+                                      "log_loss": "Predicted"}[op.type])[0]
     score, one, zero = graph.name_of(first), graph.number(1.0, first), graph.number(0.0, first)
     if op.type == "rank_loss":
         ahead = add("Sub", [score, _in(graph, op, "Right")])
@@ -89,7 +90,8 @@ def _kldiv_loss(graph: Graph, op: Operator) -> None:
     target, zero = _in(graph, op, "Target"), graph.number(0.0, x)
     counts = add("Greater", [target, zero])
     logs = add("Log", [add("Where", [counts, target, graph.number(1.0, x)])])
-    value = add("Where", [counts, add("Mul", [target, add("Sub", [logs, graph.name_of(x)])]), zero], _out(graph, op, "Loss") if how == "none" else None)
+    value = add("Where", [counts, add("Mul", [target, add("Sub", [logs, graph.name_of(x)])]), zero],
+                _out(graph, op, "Loss") if how == "none" else None)
     if how == "none":
         return
     value = add("ReduceMean" if how == "mean" else "ReduceSum", [value], keepdims=0)
@@ -154,7 +156,8 @@ def _hierarchical_sigmoid(graph: Graph, op: Operator) -> None:
     if _has(op, "PathTable"):
         nodes, turns = _in(graph, op, "PathTable"), _in(graph, op, "PathCode")
         inside = add("LessOrEqual", [graph.longs([0]), nodes])
-        ended = add("CumSum", [add("Cast", [add("Not", [inside])], to=to), graph.constant(1, np.int64)])     # the first negative number ends a path
+        # the first negative number ends a path
+        ended = add("CumSum", [add("Cast", [add("Not", [inside])], to=to), graph.constant(1, np.int64)])
         inside = add("Equal", [ended, graph.number(0.0, x)])
     else:
         classes = int(op.attr("num_classes"))

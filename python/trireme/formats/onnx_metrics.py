@@ -82,7 +82,8 @@ def _positive_negative_pair(graph: Graph, op: Operator) -> None:
     query = _differences(graph, _ids(graph, op, "QueryID"))
     zero = graph.number(0.0, score)
     # Each pair of rows stands here once: from the row with the higher label.
-    ahead = add("And", [add("Greater", [_differences(graph, _column(graph, op, "Label")), zero]), add("Equal", [query, graph.constant(0, np.int64)])])
+    ahead = add("And", [add("Greater", [_differences(graph, _column(graph, op, "Label")), zero]),
+                        add("Equal", [query, graph.constant(0, np.int64)])])
     gap = _differences(graph, scores)
     if _has(op, "Weight"):
         half = add("Mul", [_column(graph, op, "Weight"), graph.number(0.5, score)])

@@ -19,7 +19,8 @@ def _lod_rank_table(graph: Graph, op: Operator) -> None:
     x, level = op.input("X")[0], int(op.attr("level"))
     s, table = sequences_of(graph, op, "X", level=level), op.output("Out")[0]
     lods = graph.lods(x)[:level + 1]
-    graph.add_node("TopK", [s.lengths, graph.add("Reshape", [s.count, graph.longs([1])])], [graph.fresh("lengths"), graph.written(table)], axis=0)
+    graph.add_node("TopK", [s.lengths, graph.add("Reshape", [s.count, graph.longs([1])])],
+                   [graph.fresh("lengths"), graph.written(table)], axis=0)
     graph.put_lods(table, lods)
 
 
@@ -44,7 +45,8 @@ def _by_steps(graph: Graph, op: Operator) -> tuple[str, str]:
     steps = add("Max", [s.longest, graph.constant(1, np.int64)])           # there is one, without rows, where all sequences are empty
     step = add("Unsqueeze", [numbered(graph, steps), graph.longs([1])])
     goes_on = add("Less", [step, _ranked(graph, op, s.lengths)])           # [steps, sequences]
-    rows = add("Compress", [add("Reshape", [add("Add", [step, _ranked(graph, op, s.starts)]), graph.longs([-1])]), add("Reshape", [goes_on, graph.longs([-1])])])
+    rows = add("Compress", [add("Reshape", [add("Add", [step, _ranked(graph, op, s.starts)]), graph.longs([-1])]),
+                            add("Reshape", [goes_on, graph.longs([-1])])])
     return rows, add("ReduceSum", [_int64(graph, goes_on), graph.longs([1])], keepdims=0)
 
 
@@ -82,7 +84,8 @@ def _array_to_lod_tensor(graph: Graph, op: Operator) -> None:
         return
     entries = _joined(graph, below[0], np.zeros([1], np.int64))            # the offsets that steps have, one step behind the other
     of_steps = Sequences(graph, offsets_from(graph, add("Add", [counts, graph.constant(1, np.int64)])))
-    gaps = add("Sub", [add("Slice", [add("Concat", [entries, graph.longs([0])], axis=0), graph.longs([1]), graph.longs([2**63 - 1])]), entries])
+    gaps = add("Sub", [add("Slice", [add("Concat", [entries, graph.longs([0])], axis=0), graph.longs([1]), graph.longs([2**63 - 1])]),
+                       entries])
     lengths = add("Compress", [gaps, add("Greater", [of_steps.place_from_end, graph.constant(0, np.int64)])])
     by_steps, at = Sequences(graph, offsets_from(graph, lengths)), add("Unsqueeze", [parts, graph.longs([1])])
     rows, offsets = picked(graph, *(add("ScatterND", [each, at, each]) for each in (by_steps.starts, lengths)))

@@ -97,7 +97,8 @@ def _attention_lstm(graph: Graph, op: Operator) -> None:
     x, s = op.input("X")[0], sequences_of(graph, op, "X")
     inner, width, to, zero = graph.shape(x)[1], graph.shape(op.input("C0")[0])[1], _type_of(graph, x), graph.number(0.0, x)
     add, attention, bias = graph.add, _in(graph, op, "AttentionWeight"), _in(graph, op, "LSTMBias")
-    of_x, of_cell = (add("Slice", [attention, graph.longs([first]), graph.longs([first + count]), graph.longs([0])]) for first, count in ((0, inner), (inner, width)))
+    of_x, of_cell = (add("Slice", [attention, graph.longs([first]), graph.longs([first + count]), graph.longs([0])])
+                     for first, count in ((0, inner), (inner, width)))
     weight = _in(graph, op, "LSTMWeight")
     own = add("MatMul", [graph.name_of(x), of_x])
     if _has(op, "AttentionBias"):

@@ -38,7 +38,8 @@ def _reduce_truth(graph: Graph, op: Operator) -> None:
         _of_all(graph, _in(graph, op, "X"), kind, _out(graph, op))
         return
     numbers = graph.add("Cast", [_in(graph, op, "X")], to=int(graph.onnx.TensorProto.INT32))
-    graph.add("Cast", [graph.add(kind, [numbers], axes=dims, keepdims=int(op.attr("keep_dim")))], _out(graph, op), to=int(graph.onnx.TensorProto.BOOL))
+    graph.add("Cast", [graph.add(kind, [numbers], axes=dims, keepdims=int(op.attr("keep_dim")))], _out(graph, op),
+              to=int(graph.onnx.TensorProto.BOOL))
 
 
 @converts("where", "where_index")
@@ -181,10 +182,12 @@ def _scatter_nd_add(graph: Graph, op: Operator) -> None:
     if count < 1:
         raise _refuse(op, f"{op.input('Index')[0]!r} is {graph.shape(op.input('Index')[0])}; its last dimension must be known")
     shape, index = add("Shape", [x]), _int64(graph, _in(graph, op, "Index"))
-    steps = [add("ReduceProd", [add("Slice", [shape, graph.longs([axis + 1]), graph.longs([count])])], keepdims=1) if axis + 1 < count else graph.longs([1])
+    steps = [add("ReduceProd", [add("Slice", [shape, graph.longs([axis + 1]), graph.longs([count])])], keepdims=1) if axis
+             + 1 < count else graph.longs([1])
              for axis in range(count)]
     rows = add("ReduceSum", [add("Mul", [index, add("Concat", steps, axis=0)]), graph.longs([-1])], keepdims=0)
-    rest = add("ReduceProd", [add("Concat", [add("Slice", [shape, graph.longs([count]), graph.longs([TO_THE_END])]), graph.longs([1])], axis=0)], keepdims=1)
+    rest = add("ReduceProd", [add("Concat", [add("Slice", [shape, graph.longs([count]), graph.longs([TO_THE_END])]), graph.longs([1])],
+                                  axis=0)], keepdims=1)
     as_rows = add("Concat", [graph.longs([-1]), rest], axis=0)
     flat, updates = (add("Reshape", [value, as_rows]) for value in (x, _in(graph, op, "Updates")))
     add("Reshape", [_add_rows(graph, flat, rows, updates, 2), shape], _out(graph, op))
@@ -194,7 +197,8 @@ def _scatter_nd_add(graph: Graph, op: Operator) -> None:
 def _argsort(graph: Graph, op: Operator) -> None:
     x, axis = _in(graph, op, "X"), int(op.attr("axis"))
     extent = graph.add("Gather", [graph.add("Shape", [x]), graph.longs([axis])])
-    graph.nodes.append(graph.onnx.helper.make_node("TopK", [x, extent], [_out(graph, op), _out(graph, op, "Indices")], axis=axis, largest=0, sorted=1))
+    graph.nodes.append(graph.onnx.helper.make_node("TopK", [x, extent], [_out(graph, op), _out(graph, op, "Indices")], axis=axis, largest=0,
+                                                   sorted=1))
 
 
 # -- sums over rows ----------------------------------------------------------------------------------------------------------

@@ -75,7 +75,8 @@ def _sequence_unpad(graph: Graph, op: Operator) -> None:
     s = Sequences(graph, offsets)
     places = add("Concat", [add("Unsqueeze", [each, graph.longs([1])]) for each in (s.owner, s.place)], axis=1)
     rows = add("GatherND", [graph.name_of(x), places])
-    add("Unsqueeze" if len(graph.shape(x)) == 2 else "Identity", [rows, *([graph.longs([1])] if len(graph.shape(x)) == 2 else [])], _out(graph, op))
+    add("Unsqueeze" if len(graph.shape(x)) == 2 else "Identity", [rows, *([graph.longs([1])] if len(graph.shape(x)) == 2 else [])],
+        _out(graph, op))
     graph.put_lods(op.output("Out")[0], [*lods, offsets])
 
 
@@ -199,7 +200,8 @@ def _ctc_align(graph: Graph, op: Operator) -> None:
     ids = graph.add("Reshape", [graph.name_of(x), graph.longs([-1])])
     stays = graph.add("Not", [graph.add("Equal", [ids, graph.number(op.attr("blank"), x)])])
     if op.attr("merge_repeated"):
-        before = graph.add("Slice", [graph.add("Concat", [graph.constant([0], graph.dtype(x)), ids], axis=0), graph.longs([0]), graph.longs([-1])])
+        before = graph.add("Slice", [graph.add("Concat", [graph.constant([0], graph.dtype(x)), ids], axis=0), graph.longs([0]),
+                                     graph.longs([-1])])
         is_first = graph.add("Equal", [s.place, graph.constant(0, np.int64)])
         stays = graph.add("And", [stays, graph.add("Or", [is_first, graph.add("Not", [graph.add("Equal", [ids, before])])])])
     _keep(graph, op, "Input", "Output", stays)
@@ -209,7 +211,8 @@ def _ctc_align(graph: Graph, op: Operator) -> None:
 
 
 def _windows(graph: Graph, s: Sequences, value: str, start: int, length: int, fill: str, padding: str | None = None) -> str:
-    """The rows from ``start`` on that follow each row, [rows, length, ...]; beyond the ends of a sequence ``fill``, or rows of ``padding``."""
+    """The rows from ``start`` on that follow each row, [rows, length, ...]; beyond the ends of a sequence ``fill``, or rows of
+    ``padding``."""
     add = graph.add
     places = add("Add", [add("Unsqueeze", [s.numbers, graph.longs([1])]), graph.longs(range(start, start + length))])
     first, end = (add("Unsqueeze", [s.of_rows(each), graph.longs([1])]) for each in (s.starts, s.ends))
@@ -227,7 +230,8 @@ def _windows(graph: Graph, s: Sequences, value: str, start: int, length: int, fi
 def _sequence_conv(graph: Graph, op: Operator) -> None:
     x, length = op.input("X")[0], int(op.attr("contextLength"))
     padding = _in(graph, op, "PaddingData") if op.attr("paddingTrainable") else None
-    windows = _windows(graph, sequences_of(graph, op, "X"), graph.name_of(x), int(op.attr("contextStart")), length, graph.number(0.0, x), padding)
+    windows = _windows(graph, sequences_of(graph, op, "X"), graph.name_of(x), int(op.attr("contextStart")), length, graph.number(0.0, x),
+                       padding)
     graph.add("MatMul", [graph.add("Flatten", [windows], axis=1), _in(graph, op, "Filter")], _out(graph, op))
 
 
@@ -252,11 +256,14 @@ def _im2sequence(graph: Graph, op: Operator) -> None:
     if _has(op, "Y") or min(channels, *extents) < 0:
         raise _refuse(op, f"{x!r} is {graph.shape(x)}; images of known sizes alone are exported, without true sizes in Y")
     kernels, strides, pads = ([int(n) for n in op.attr(name)] for name in ("kernels", "strides", "paddings"))
-    counts = [int((n + pads[i] + pads[i + 2] - kernels[i] + strides[i] - 1) / strides[i]) + 1 for i, n in enumerate(extents)]    # rounded towards 0, as in C
+    # rounded towards 0, as in C
+    counts = [int((n + pads[i] + pads[i + 2] - kernels[i] + strides[i] - 1) / strides[i]) + 1 for i, n in enumerate(extents)]
     reach = [(counts[i] - 1) * strides[i] + kernels[i] - n - pads[i] for i, n in enumerate(extents)]
     ends = [max(pads[i + 2], reach[i]) for i in range(2)]
-    value = add("Pad", [graph.name_of(x), graph.longs([0, 0, *pads[:2], 0, 0, *ends]), graph.number(0.0, x)]) if any(pads + ends) else graph.name_of(x)
-    for axis, count, stride, kernel in zip((2, 4), counts, strides, kernels):          # [images, channels, down, kernel height, right, kernel width]
+    value = add("Pad", [graph.name_of(x), graph.longs([0, 0, *pads[:2], 0, 0, *ends]),
+                        graph.number(0.0, x)]) if any(pads + ends) else graph.name_of(x)
+    # [images, channels, down, kernel height, right, kernel width]
+    for axis, count, stride, kernel in zip((2, 4), counts, strides, kernels):
         value = add("Gather", [value, graph.constant(np.arange(count)[:, None] * stride + np.arange(kernel), np.int64)], axis=axis)
     ordered = add("Transpose", [value], perm=[0, 2, 4, 1, 3, 5])
     add("Reshape", [ordered, graph.longs([-1, channels * kernels[0] * kernels[1]])], _out(graph, op))

@@ -12,7 +12,8 @@ from .onnx_pieces import extent, part_of_shape, shape_of
 from .onnx_registry import _has, _in, _out, _refuse, converts
 
 # By name, and by the number that gru_unit has.
-ACTIVATIONS: dict[str | int, str] = {"identity": "Identity", "sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu", 0: "Identity", 1: "Sigmoid", 2: "Tanh", 3: "Relu"}
+ACTIVATIONS: dict[str | int, str] = {"identity": "Identity", "sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu", 0: "Identity",
+                                     1: "Sigmoid", 2: "Tanh", 3: "Relu"}
 
 
 def parts(graph: Graph, value: str, first: int, last: int) -> str:
@@ -46,7 +47,8 @@ def _lstm_unit(graph: Graph, op: Operator) -> None:
 def gru_weights(graph: Graph, op: Operator, width: int) -> list[str]:
     """The two matrices of a weight, which lie one after the other: of the gates, and of the candidate."""
     weights = graph.add("Reshape", [_in(graph, op, "Weight"), graph.longs([-1])])
-    return [graph.add("Reshape", [graph.add("Slice", [weights, graph.longs([first * width**2]), graph.longs([last * width**2])]), graph.longs([width, -1])])
+    return [graph.add("Reshape", [graph.add("Slice", [weights, graph.longs([first * width**2]), graph.longs([last * width**2])]),
+                                  graph.longs([width, -1])])
             for first, last in ((0, 2), (2, 3))]
 
 
@@ -84,7 +86,8 @@ def _cvm(graph: Graph, op: Operator) -> None:
     if not op.attr("use_cvm"):
         graph.add("Slice", [graph.name_of(x), graph.longs([2]), graph.longs([width]), graph.longs([1])], _out(graph, op, "Y"))
         return
-    shown, clicked = (graph.add("Log", [graph.add("Add", [parts(graph, graph.name_of(x), k, k + 1), graph.number(1.0, x)])]) for k in range(2))
+    shown, clicked = (graph.add("Log", [graph.add("Add", [parts(graph, graph.name_of(x), k, k + 1), graph.number(1.0, x)])])
+                      for k in range(2))
     rest = parts(graph, graph.name_of(x), 2, width)
     graph.add("Concat", [shown, graph.add("Sub", [clicked, shown]), rest], _out(graph, op, "Y"), axis=1)
 

@@ -77,7 +77,8 @@ def _similarity_focus(graph: Graph, op: Operator) -> None:
     nothing = add("Cast", [add("Mul", [finite, graph.number(0.0, x)])], to=truth)
     rounds = graph.longs(range(min(rows, columns)))
     [_, mask], _ = scanned(graph, [(finite, to), (nothing, truth)], [(rounds, int(graph.onnx.TensorProto.INT64))], round)
-    of_samples = add("ReduceMax", [add("Reshape", [add("Cast", [mask], to=to), graph.longs([-1, len(indexes), rows, columns])])], axes=[1], keepdims=0)
+    of_samples = add("ReduceMax", [add("Reshape", [add("Cast", [mask], to=to), graph.longs([-1, len(indexes), rows, columns])])], axes=[1],
+                     keepdims=0)
     add("Expand", [add("Unsqueeze", [of_samples, graph.longs([axis])]), add("Shape", [graph.name_of(x)])], _out(graph, op))
 
 
@@ -90,15 +91,18 @@ def _tree_conv(graph: Graph, op: Operator) -> None:
     zeros = add("Cast", [add("Equal", [add("ReduceMin", [edges], axes=[2], keepdims=1), graph.constant(0, np.int64)])], to=int64)
     is_used = add("Equal", [add("CumSum", [zeros, graph.constant(1, np.int64)]), graph.constant(0, np.int64)])      # [batch, edges, 1]
     used = add("Cast", [is_used], to=to)
-    numbers = add("Range", [graph.constant(1, np.int64), add("Add", [extent(graph, graph.name_of(x), 1), graph.constant(1, np.int64)]), graph.constant(1, np.int64)])
-    ends = [add("Mul", [used, add("Cast", [add("Equal", [add("Gather", [edges, graph.longs([side])], axis=2), numbers])], to=to)]) for side in (0, 1)]
+    numbers = add("Range", [graph.constant(1, np.int64), add("Add", [extent(graph, graph.name_of(x), 1), graph.constant(1, np.int64)]),
+                            graph.constant(1, np.int64)])
+    ends = [add("Mul", [used, add("Cast", [add("Equal", [add("Gather", [edges, graph.longs([side])], axis=2), numbers])], to=to)])
+            for side in (0, 1)]
     parents = add("Transpose", [ends[0]], perm=[0, 2, 1])                              # [batch, nodes, edges]
     siblings = add("ReduceSum", [parents, graph.longs([2])], keepdims=1)               # [batch, nodes, 1]: children of each node
     so_far = add("CumSum", [ends[0], graph.constant(1, np.int64)])                     # children of the node up to this edge
     index = add("ReduceSum", [add("Mul", [so_far, ends[0]]), graph.longs([2])], keepdims=1)         # [batch, edges, 1]
     count = add("MatMul", [ends[0], siblings])
     is_alone = add("Equal", [count, one])
-    place = add("Where", [is_alone, graph.number(0.5, x), add("Div", [add("Sub", [index, one]), add("Max", [add("Sub", [count, one]), one])])])
+    place = add("Where", [is_alone, graph.number(0.5, x),
+                          add("Div", [add("Sub", [index, one]), add("Max", [add("Sub", [count, one]), one])])])
     children = add("MatMul", [parents, ends[1]])                                       # [batch, nodes, nodes]: who is whose child
     places = add("MatMul", [parents, add("Mul", [ends[1], place])])                    # and where, from 0 to 1
     named = add("Add", [add("ReduceSum", [used, graph.longs([1])], keepdims=1), one])
@@ -121,7 +125,9 @@ def _tree_conv(graph: Graph, op: Operator) -> None:
         if not mixed:
             continue
         window = add("Mul", [add("Sum", mixed) if len(mixed) > 1 else mixed[0], is_root])
-        filter = add("Reshape", [add("Gather", [_in(graph, op, "Filter"), graph.constant(k, np.int64)], axis=1), graph.longs([filters[0], -1])])
+        filter = add("Reshape", [add("Gather", [_in(graph, op, "Filter"), graph.constant(k, np.int64)], axis=1),
+                                 graph.longs([filters[0], -1])])
         parts.append(add("MatMul", [add("MatMul", [window, graph.name_of(x)]), filter]))
-    shape = add("Concat", [add("Slice", [add("Shape", [graph.name_of(x)]), graph.longs([0]), graph.longs([2])]), graph.longs(filters[2:])], axis=0)
+    shape = add("Concat", [add("Slice", [add("Shape", [graph.name_of(x)]), graph.longs([0]), graph.longs([2])]), graph.longs(filters[2:])],
+                axis=0)
     add("Reshape", [add("Sum", parts) if len(parts) > 1 else parts[0], shape], _out(graph, op))

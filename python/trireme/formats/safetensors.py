@@ -130,8 +130,9 @@ def load_safetensors(path: str | os.PathLike[str], main_program: Program | None 
                      scope: Scope | None = None, strict: bool = True) -> list[str]:
     """Read a file's arrays into variables of the program that persist; return the names of these.
 
-    ``names`` maps names of the file to those of variables; others are taken as they are. ``strict`` (default True): each array has a variable, and each
-    parameter an array (NotFoundError). Shapes must fit (ShapeError), and types (DTypeError), but that floats are converted. Nothing changes where one does not fit.
+    ``names`` maps names of the file to those of variables; others are taken as they are. ``strict`` (default True): each array has a
+    variable, and each parameter an array (NotFoundError). Shapes must fit (ShapeError), and types (DTypeError), but that floats are
+    converted. Nothing changes where one does not fit.
 
     >>> import tempfile, os
     >>> _ = fluid.layers.fc(fluid.layers.data("x", [2]), 1, name="line")
@@ -155,11 +156,12 @@ def load_safetensors(path: str | os.PathLike[str], main_program: Program | None 
         if name in known:
             ready[name] = _fitted(path, name, array, known[name])
         elif strict:
-            raise NotFoundError(f"load_safetensors: the program has no variable {name!r} for an array of {path_text(path)!r}{did_you_mean(name, known)}; names= maps "
-                                "names, strict=False passes over it")
+            raise NotFoundError(f"load_safetensors: the program has no variable {name!r} for an array of "
+                                f"{path_text(path)!r}{did_you_mean(name, known)}; names= maps names, strict=False passes over it")
     missing = [param.name for param in program.all_parameters() if param.name not in ready]
     if strict and missing:
-        raise NotFoundError(f"load_safetensors: {path_text(path)!r} has no array for parameter {missing[0]!r}{did_you_mean(missing[0], arrays)}")
+        raise NotFoundError(f"load_safetensors: {path_text(path)!r} has no array for parameter "
+                            f"{missing[0]!r}{did_you_mean(missing[0], arrays)}")
     for name, array in ready.items():
         scope.var(name).get_tensor().set(array)
     return sorted(ready)
@@ -177,7 +179,8 @@ def _fitted(path: Any, name: str, array: np.ndarray, var: Any) -> np.ndarray:
     raise DTypeError(f"load_safetensors: {name!r} in {path_text(path)!r} is {array.dtype}, the program wants {dtype}")
 
 
-def save_safetensors(path: str | os.PathLike[str], main_program: Program | None = None, *, scope: Scope | None = None, all_persistables: bool = False) -> list[str]:
+def save_safetensors(path: str | os.PathLike[str], main_program: Program | None = None, *, scope: Scope | None = None,
+                     all_persistables: bool = False) -> list[str]:
     """Write the program's parameters, or with ``all_persistables`` all that persists, to a file; return their names.
 
     NotFoundError: one of them has no value yet.
@@ -190,7 +193,8 @@ def save_safetensors(path: str | os.PathLike[str], main_program: Program | None 
     (2, 1)
     """
     program, scope = main_program or default_main_program(), scope or global_scope()
-    chosen = [var.name for var in program.list_vars() if var.persistable] if all_persistables else [param.name for param in program.all_parameters()]
+    chosen = [var.name
+              for var in program.list_vars() if var.persistable] if all_persistables else [param.name for param in program.all_parameters()]
     arrays = {}
     for name in sorted(dict.fromkeys(chosen)):
         found = scope.find_var(name)

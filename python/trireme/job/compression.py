@@ -10,7 +10,8 @@
 
 A method's residual, which it leaves out, is added to the next step's gradient.
 
-Parameters come back as they are (``none``, the default), or rounded to nearest even in half the bytes (``bf16``). Servers and checkpoints keep float32.
+Parameters come back as they are (``none``, the default), or rounded to nearest even in half the bytes (``bf16``). Servers and checkpoints
+keep float32.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ def parse_parameters(text: str) -> str:
 def set_compression(method: str | None = None, *, parameters: str | None = None) -> None:
     """Choose how this script's job sends gradients, and how parameters come back. Call it before the first step. None changes nothing.
 
-    ``method`` is ``"none"`` (the default), ``"fp16"``, ``"bf16"``, ``"int8"``, ``"nonzero"`` or ``"topk(SHARE)"`` with a share from above 0 to 1.
-    ``parameters`` is ``"none"`` (the default) or ``"bf16"``: float32 parameters and rows of sparse tables come back in half the bytes, rounded
-    to nearest even; servers keep float32. Another text raises InvalidArgumentError.
+    ``method`` is ``"none"`` (the default), ``"fp16"``, ``"bf16"``, ``"int8"``, ``"nonzero"`` or ``"topk(SHARE)"`` with a share from above 0
+    to 1. ``parameters`` is ``"none"`` (the default) or ``"bf16"``: float32 parameters and rows of sparse tables come back in half the
+    bytes, rounded to nearest even; servers keep float32. Another text raises InvalidArgumentError.
 
     ``trireme launch --compress`` and ``--compress-parameters`` take precedence. In one process nothing is sent.
 
@@ -92,4 +93,5 @@ def sends_largest(program: Program) -> bool:
 
 def accumulators(program: Program) -> list[str]:
     """Return the names of the variables in which each trainer of a job accumulates what it has not sent yet."""
-    return sorted(name for op in program.global_block().read_ops() if op.type == "dgc" for slot in ("U_out", "V_out") for name in op.output(slot))
+    return sorted(name for op in program.global_block().read_ops() if op.type == "dgc" for slot in ("U_out", "V_out")
+                  for name in op.output(slot))

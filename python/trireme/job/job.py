@@ -120,8 +120,8 @@ def _start() -> None:
         session.job = Job()
     except TriremeError as error:
         if not has_launcher():
-            error.args = ((f"{error}\n  No mpirun is among the parents of this process. If it belongs to no job, variables of one are left over in its "
-                           f"environment ({rank_words()}): TRIREME_LOCAL=1 trains without a job"), *error.args[1:])
+            error.args = ((f"{error}\n  No mpirun is among the parents of this process. If it belongs to no job, variables of one are left "
+                           f"over in its environment ({rank_words()}): TRIREME_LOCAL=1 trains without a job"), *error.args[1:])
         raise
 
 

@@ -100,7 +100,8 @@ def parse(text: str) -> Mode:
     text = without_blanks("mode", text, "a text such as 'ssp(3)' is possible")
     out = ffi.new("tr_policy *")
     check_word(lib.tr_policy_parse(out, text.encode()), text, [one.partition("(")[0] for one in modes()])
-    return Mode(ffi.string(out.text).decode() if out.text else text, out.is_lockstep, out.gathers_per_trainer, out.snapshots_all, out.trains_copies, out.backups, out.lead, out.period, out.compensation)
+    return Mode(ffi.string(out.text).decode() if out.text else text, out.is_lockstep, out.gathers_per_trainer, out.snapshots_all,
+                out.trains_copies, out.backups, out.lead, out.period, out.compensation)
 
 
 def set_mode(mode: str) -> None:

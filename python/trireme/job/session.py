@@ -1,7 +1,8 @@
 """The session: what this process is in its job, and what its script has chosen for it.
 
-There is one, ``session``. A setting that a script makes before the first step lies here; the functions that scripts call (``distributed.set_mode``,
-``set_compression``, ``checkpoint``) check a value and keep it here. What came of them when the job began is in ``session.training``.
+There is one, ``session``. A setting that a script makes before the first step lies here; the functions that scripts call
+(``distributed.set_mode``, ``set_compression``, ``checkpoint``) check a value and keep it here. What came of them when the job began is in
+``session.training``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class Steps:
 
     training: Training | None = None
 
-    def before_run(self, executor: Any, program: Any, scope: Any, feed: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, dict[str, Any], tuple[str, ...]]:
+    def before_run(self, executor: Any, program: Any, scope: Any, feed: dict[str, Any],
+                   names: tuple[str, ...]) -> tuple[Any, dict[str, Any], tuple[str, ...]]:
         raise NotImplementedError
 
     def after_run(self, program: Any, names: tuple[str, ...], results: list[Any]) -> None:
@@ -55,7 +57,8 @@ class Session:
 
     def __init__(self) -> None:
         self.job: Job | None = None                        # which this process has joined
-        self.end_unjoined: tuple[int, str] | None = (1, "")    # reports the end of a process that has not joined; None: another process caused the end
+        # reports the end of a process that has not joined; None: another process caused the end
+        self.end_unjoined: tuple[int, str] | None = (1, "")
         self.steps: Steps | None = None
         self._load_steps: Callable[[], Steps] | None = None
         self._pid = 0

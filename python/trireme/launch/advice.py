@@ -87,7 +87,8 @@ def slow_trainer(figures: Figures) -> Advice | None:
     text = (f"trainer {slow.index} works {in_ms(slow.work)} in a step, {times}: {in_ms(excess)} more, {_where(slow, rest)}")
     look = f"look at its host, {slow.host}, and its data"
     if _validates(slow, rest):
-        look = "it does there what others do not, such as validation or saving: less often, on fewer samples, in another process, or shared by all trainers"
+        look = ("it does there what others do not, such as validation or saving: less often, on fewer samples, in another process, or "
+                "shared by all trainers")
     if figures.mode.waits:
         waited = max(one.others for one in rest)
         has_way = figures.mode.backups > 0 or not figures.mode.is_lockstep or _validates(slow, rest)
@@ -126,7 +127,8 @@ def uneven_steps(figures: Figures) -> Advice | None:
     others, excess = figures.mean("others"), max(0.0, slowest[1])
     share = (others - excess) / figures.mean("step")
     return Advice(share, f"trainers wait {in_ms(others)} a step for one another, of which the slowest one's excess explains "
-                  f"{in_ms(min(excess, others))}: their steps differ in length; batches of like size, or a mode that waits less, such as --mode 'ssp(2)'")
+                  f"{in_ms(min(excess, others))}: their steps differ in length; batches of like size, or a mode that waits less, such as "
+                  "--mode 'ssp(2)'")
 
 
 # -- servers -------------------------------------------------------------------------------------------------------------------
@@ -188,7 +190,8 @@ def roundable(figures: Figures) -> Advice | None:
     if figures.compress_parameters != "none" or not _is_worth_it(figures, 0.5 * (dense + rows), 0):
         return None
     what = " and ".join([f"{in_bytes(dense)} are parameters"] * (dense > 0) + [f"{in_bytes(rows)} rows of sparse tables"] * (rows > 0))
-    return Advice(_bound(figures, 0.5 * (dense + rows), 0), f"{_moved(figures)}, of which {what}, to trainers: --compress-parameters bf16 makes these half as long")
+    return Advice(_bound(figures, 0.5 * (dense + rows), 0), f"{_moved(figures)}, of which {what}, to trainers: --compress-parameters bf16 "
+                                                            "makes these half as long")
 
 
 def exchanging_less_often(figures: Figures) -> Advice | None:
@@ -208,8 +211,9 @@ def rows_travel(figures: Figures) -> Advice | None:
     if not wanted or not _is_worth_it(figures, bytes, messages):
         return None
     text = (f"{_moved(figures)}, of which {in_bytes(bytes)} are rows of sparse tables and their keys, and "
-            f"{in_bytes(figures.traffic('row_gradients')[0])} gradients of rows, which --compress does not touch; {wanted:.0f} rows are wanted in a step, "
-            f"{figures.mean('rows_ahead') / wanted:.0%} of them asked for ahead, {figures.mean('rows_cached') / wanted:.0%} found here: ")
+            f"{in_bytes(figures.traffic('row_gradients')[0])} gradients of rows, which --compress does not touch; {wanted:.0f} rows are "
+            f"wanted in a step, {figures.mean('rows_ahead') / wanted:.0%} of them asked for ahead, "
+            f"{figures.mean('rows_cached') / wanted:.0%} found here: ")
     if figures.mode.trains_copies:
         measure = "a greater k exchanges them less often"
     else:
@@ -235,8 +239,8 @@ def many_tables(figures: Figures) -> Advice | None:
         return None
     return Advice(max(_bound(figures, 0, saved), moving),
                   f"{figures.table_count} tables make {of_tables:.0f} of the {messages:.0f} messages of a step, and a trainer is "
-                  f"{in_ms(figures.mean('moving'))} a step at moving messages: let fields share one table of the same width (keys made different "
-                  f"for each field), which saves {saved:.0f} messages")
+                  f"{in_ms(figures.mean('moving'))} a step at moving messages: let fields share one table of the same width (keys made "
+                  f"different for each field), which saves {saved:.0f} messages")
 
 
 def few_bytes(figures: Figures) -> Advice | None:
@@ -289,8 +293,8 @@ def slow_scripts(figures: Figures) -> Advice | None:
     shares = [min(one.script, one.script_median if _comes_in_bursts(one) else one.script) / one.step for one in figures.trainers]
     share = median_low(shares) if shares else 0.0
     return Advice(share, f"scripts take {in_ms(figures.mean('script'))} a step ({share:.0%}) before they hand over its data: a thread that "
-                  f"reads ahead (reader.buffered) hides at most {min(share, 1 - share):.0%}, several (reader.xmap_readers), or files read by the core "
-                  "(Executor.train_from_dataset), more")
+                  f"reads ahead (reader.buffered) hides at most {min(share, 1 - share):.0%}, several (reader.xmap_readers), or files read "
+                  "by the core (Executor.train_from_dataset), more")
 
 
 def interruptions(figures: Figures) -> Advice | None:
@@ -299,9 +303,10 @@ def interruptions(figures: Figures) -> Advice | None:
     if not bursts:
         return None
     one = max(bursts, key=lambda one: one.script)
-    return Advice((one.script - one.script_median) / one.step, f"the script of trainer {one.index} takes {in_ms(one.script)} of a mean step, but "
-                  f"{in_ms(one.script_median)} of the median one and {in_ms(one.script_max)} of the longest: what it does in few steps only, such as "
-                  "tests or saving, less often or in another process")
+    return Advice((one.script - one.script_median) / one.step,
+                  f"the script of trainer {one.index} takes {in_ms(one.script)} of a mean step, but "
+                  f"{in_ms(one.script_median)} of the median one and {in_ms(one.script_max)} of the longest: what it does in few steps "
+                  "only, such as tests or saving, less often or in another process")
 
 
 def before_steps(figures: Figures) -> Advice | None:
@@ -309,7 +314,8 @@ def before_steps(figures: Figures) -> Advice | None:
     before = max([one.before for one in figures.all_trainers], default=0.0)
     if before < LONG_OUTSIDE:
         return None
-    return Advice(before / (before + figures.seconds), f"{before:.0f} s pass from a trainer's start to its first step, {figures.seconds:.0f} s in steps: "
+    return Advice(before / (before + figures.seconds), f"{before:.0f} s pass from a trainer's start to its first step, "
+                                                       f"{figures.seconds:.0f} s in steps: "
                   "look at what the script prepares, and at its startup program", "of the job")
 
 
@@ -318,11 +324,14 @@ def stale(figures: Figures) -> Advice | None:
     least, _ = staleness_range(median_bin(figures.staleness))
     if figures.mode.is_lockstep or figures.mode.waits or least <= 2 * len(figures.trainers):
         return None
-    return Advice(0.5, f"half of all gradients are {least} updates old or older, with {len(figures.trainers)} trainers: --mode 'ssp(2)' bounds that, "
+    return Advice(0.5, f"half of all gradients are {least} updates old or older, with {len(figures.trainers)} trainers: --mode 'ssp(2)' "
+                       "bounds that, "
                   "or look at the slowest trainer", "of the gradients")
 
 
-RULES: tuple[Rule, ...] = (standing_still, without_steps, slow_trainer, uneven_steps, servers_apply, compressible, roundable, exchanging_less_often,
+RULES: tuple[Rule,
+             ...] = (standing_still, without_steps, slow_trainer, uneven_steps, servers_apply, compressible, roundable,
+                     exchanging_less_often,
                            rows_travel, many_tables, few_bytes, one_servers_bytes, far_host, compressing, slow_scripts, interruptions,
                            before_steps, stale)
 

@@ -14,9 +14,9 @@ Launcher and agent exchange messages, a JSON list in each line. The launcher sen
 - ["alive"], at least every second.
 - ["end"]: clean up and end.
 
-The agent sends ["ready", cores], ["lacks", path...] with the needed files that are not there, ["begun"], ["file", name, text], ["rank", rank, pid], ["printed", rank, 1 or 2, text with a character
-for each byte], ["gone", rank, its status, -1 for unknown] and ["alive"]. It sends ["drained"] when killed ranks have ended and all of
-their output is passed on.
+The agent sends ["ready", cores], ["lacks", path...] with the needed files that are not there, ["begun"], ["file", name, text], ["rank",
+rank, pid], ["printed", rank, 1 or 2, text with a character for each byte], ["gone", rank, its status, -1 for unknown] and ["alive"]. It
+sends ["drained"] when killed ranks have ended and all of their output is passed on.
 
 At another "begin" the agent ends the job's processes that are left on this host, and removes the folders. It does the same at the end,
 or when the launcher is silent for some seconds or gone. Then it also removes the state of servers in shared memory, under names that
@@ -51,7 +51,8 @@ else:                                  # its own folder is where Python looks fi
 
 BEAT = 1.0                             # seconds
 SILENCE = 8.0                          # of the launcher: it, or the way to it, is dead
-ROOM = 1 << 18                         # bytes that ranks have printed and the launcher has not taken: without such a bound its memory would fill
+# bytes that ranks have printed and the launcher has not taken: without such a bound its memory would fill
+ROOM = 1 << 18
 _TURN = 0.05
 _SEARCH = 0.25
 _OWNER = "owner"
@@ -269,7 +270,8 @@ def is_running(pid: int) -> bool:
 
 def main() -> int:
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2):
-        signal.signal(number, signal.SIG_IGN)          # a scheduler may send these signals to all processes; this agent ends with the launcher
+        # a scheduler may send these signals to all processes; this agent ends with the launcher
+        signal.signal(number, signal.SIG_IGN)
     agent = Agent(sys.argv[1])
     try:
         agent.live()

@@ -114,7 +114,8 @@ def number_from(least: float, is_above: bool = False) -> Callable[[str], float]:
         except ValueError:
             value = math.nan
         if not (math.isfinite(value) and (value > least or value == least and not is_above)):
-            raise argparse.ArgumentTypeError(f"{text!r}; a number {'above' if is_above else 'from'} {least:g}{'' if is_above else ' on'} is possible")
+            raise argparse.ArgumentTypeError(f"{text!r}; a number {'above' if is_above else 'from'} {least:g}{'' if is_above else ' on'} "
+                                             "is possible")
         return value
 
     return read
@@ -131,7 +132,8 @@ def text_of(what: str) -> Callable[[str], str]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """What is wrong comes first, without the list of all options before it. An option has its whole name: a shorter one may be another's tomorrow."""
+    """What is wrong comes first, without the list of all options before it. An option has its whole name: a shorter one may be another's
+    tomorrow."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
@@ -167,7 +169,8 @@ def add_launch(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "launch", help="run a script or a saved job on trainers and parameter servers",
         description="Run a script, or a saved job, in trainer processes, beside parameter servers, and watch over them. The exit code is 0 "
-                    "when every rank has left the job well, but for those whose death it survived. The same script runs in one process by `python SCRIPT`.")
+                    "when every rank has left the job well, but for those whose death it survived. The same script runs in one process by "
+                    "`python SCRIPT`.")
     parser.add_argument("--servers", type=whole_from(1), default=1, metavar="S", help="parameter servers (default: 1)")
     parser.add_argument("--trainers", type=whole_from(1), default=1, metavar="T", help="processes that run the script (default: 1)")
     parser.add_argument("--standbys", type=whole_from(0), default=1, metavar="N", help="processes on each host that wait to take the place "
@@ -176,32 +179,44 @@ def add_launch(commands: argparse._SubParsersAction[_Parser]) -> None:
                         "servers' alone (default: all)")
     parser.add_argument("--replicas", type=whole_from(0), default=0, metavar="N", help="1: what a server has is kept on another host, too, "
                         "and outlives its own (default: 0)")
-    parser.add_argument("--mode", type=text_of("mode"), metavar="MODE", help="consistency: a text such as ssp(3); docs/distributed.md lists them (default: what the script says, else sync)")
-    parser.add_argument("--compress", type=text_of("method"), metavar="METHOD", help="how gradients travel: none, fp16, bf16, int8, nonzero or topk(SHARE) "
+    parser.add_argument("--mode", type=text_of("mode"), metavar="MODE",
+                        help="consistency: a text such as ssp(3); docs/distributed.md lists them (default: what the script says, else "
+                             "sync)")
+    parser.add_argument("--compress", type=text_of("method"), metavar="METHOD",
+                        help="how gradients travel: none, fp16, bf16, int8, nonzero or topk(SHARE) "
                         "(default: what the script says, else none)")
-    parser.add_argument("--compress-parameters", type=text_of("method"), metavar="METHOD", help="how parameters come back from the servers: none "
+    parser.add_argument("--compress-parameters", type=text_of("method"), metavar="METHOD",
+                        help="how parameters come back from the servers: none "
                         "(in their type) or bf16 (half the bytes) (default: what the script says, else none)")
-    parser.add_argument("--on-nan", type=text_of("word"), metavar="WORD", help="where a gradient or the loss is NaN or infinite: stop, skip (leave that "
+    parser.add_argument("--on-nan", type=text_of("word"), metavar="WORD",
+                        help="where a gradient or the loss is NaN or infinite: stop, skip (leave that "
                         "trainer's step out) or ignore (default: what the script says, else stop)")
-    parser.add_argument("--matmul-precision", type=text_of("precision"), metavar="P", help="how matrices of float32 are multiplied: float32 or bfloat16 "
+    parser.add_argument("--matmul-precision", type=text_of("precision"), metavar="P",
+                        help="how matrices of float32 are multiplied: float32 or bfloat16 "
                         "(default: what the script says, else float32)")
-    parser.add_argument("--check-nan", action="store_true", help="look at what every operator writes, and name the first that makes NaN or infinity")
+    parser.add_argument("--check-nan", action="store_true",
+                        help="look at what every operator writes, and name the first that makes NaN or infinity")
     parser.add_argument("--checkpoint", type=text_of("folder"), metavar="DIR", help="keep checkpoints in this folder, which all hosts see")
     parser.add_argument("--checkpoint-steps", type=whole_from(1), metavar="N", help="one every N steps")
     parser.add_argument("--checkpoint-seconds", type=number_from(0, True), metavar="S", help="one every S seconds (default: 600)")
     parser.add_argument("--checkpoint-keep", type=whole_from(1), metavar="K", help="the newest K stay (default: 3)")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--resume", action="store_true", help="go on from the newest valid checkpoint of the folder; a folder without any is refused")
-    how.add_argument("--resume-or-begin", action="store_true", help="go on if the folder holds checkpoints of the same script with the same arguments, "
+    how.add_argument("--resume", action="store_true", help="go on from the newest valid checkpoint of the folder; a folder without any is "
+                                                           "refused")
+    how.add_argument("--resume-or-begin", action="store_true",
+                     help="go on if the folder holds checkpoints of the same script with the same arguments, "
                      "begin if it holds none")
-    how.add_argument("--anew", action="store_true", help="begin, and move another run's checkpoints into DIR/aside-DATE (default: such a folder is refused)")
+    how.add_argument("--anew", action="store_true", help="begin, and move another run's checkpoints into DIR/aside-DATE (default: such a "
+                                                         "folder is refused)")
     add_where(parser)
     parser.add_argument("--timeout", type=number_from(0, True), metavar="SECONDS", help="end the job after so long (default: never)")
     parser.add_argument("--restarts", type=whole_from(0), default=3, metavar="N",
                         help="start the job again so often when a process has died (default: 3)")
     parser.add_argument("--tag-output", action="store_true", help="begin each line of output with its rank")
-    parser.add_argument("--log", type=text_of("folder"), metavar="DIR", help="each rank writes JSON lines about itself there, which trireme explain reads")
-    parser.add_argument("--progress", type=number_from(0), metavar="SECONDS", help="a line about the job so often, 0 for none (default: 1 on a "
+    parser.add_argument("--log", type=text_of("folder"), metavar="DIR",
+                        help="each rank writes JSON lines about itself there, which trireme explain reads")
+    parser.add_argument("--progress", type=number_from(0), metavar="SECONDS",
+                        help="a line about the job so often, 0 for none (default: 1 on a "
                         "terminal, where it is rewritten in place, else 30)")
     parser.add_argument("--dry-run", action="store_true", help="print the mpirun line and stop")
     parser.add_argument("script", help="Python script, or a saved job for trireme-trainer")
@@ -212,22 +227,26 @@ def add_launch(commands: argparse._SubParsersAction[_Parser]) -> None:
 def add_explain(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "explain", help="say where the time of a job's steps went",
-        description="Read the logs that `trireme launch --log DIR` has written, also while the job runs or after it was killed: where a step's time "
-                    "went, which rank was waited for, and lines of advice with what each could bring at most.")
+        description="Read the logs that `trireme launch --log DIR` has written, also while the job runs or after it was killed: where a "
+                    "step's time went, which rank was waited for, and lines of advice with what each could bring at most.")
     parser.add_argument("folder", metavar="DIR")
     parser.set_defaults(run=run_explain, parser=parser)
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--hosts", type=text_of("list of hosts"), metavar="H1,H2", help="hosts to start on (default: the nodes of Slurm's allocation, if "
+    where.add_argument("--hosts", type=text_of("list of hosts"), metavar="H1,H2",
+                       help="hosts to start on (default: the nodes of Slurm's allocation, if "
                        "there are several, else this one)")
     where.add_argument("--hostfile", type=text_of("file"), metavar="FILE", help="the same, a host in each line")
     parser.add_argument("--ssh", type=text_of("command"), metavar="COMMAND", help="how to reach other hosts, with options (default: srun "
                         "among the nodes of Slurm's allocation, else ssh)")
-    parser.add_argument("--transport", choices=["auto", "tcp", "ucx", "ofi"], default="auto", help="how messages travel between hosts: TCP, UCX (InfiniBand, RoCE) or "
-                        "libfabric (default: auto, which is shared memory on one host, and on several TCP or what Open MPI finds for a fabric)")
-    parser.add_argument("--mpirun", type=text_of("program"), metavar="PATH", help="mpirun to use (default: this environment's, else the PATH's)")
+    parser.add_argument("--transport", choices=["auto", "tcp", "ucx", "ofi"], default="auto",
+                        help="how messages travel between hosts: TCP, UCX (InfiniBand, RoCE) or "
+                        "libfabric (default: auto, which is shared memory on one host, and on several TCP or what Open MPI finds for a "
+                        "fabric)")
+    parser.add_argument("--mpirun", type=text_of("program"), metavar="PATH",
+                        help="mpirun to use (default: this environment's, else the PATH's)")
 
 
 def add_doctor(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -237,7 +256,8 @@ def add_doctor(commands: argparse._SubParsersAction[_Parser]) -> None:
                     "the transport that jobs use. The exit code is 0 when all is well.")
     add_where(parser)
     parser.add_argument("--ranks", type=whole_from(0), default=0, metavar="N", help="ranks to measure between (default: one on each host)")
-    parser.add_argument("--slack", type=number_from(1), metavar="FACTOR", help="how many times slower than the best a way may be (default: 3)")
+    parser.add_argument("--slack", type=number_from(1), metavar="FACTOR",
+                        help="how many times slower than the best a way may be (default: 3)")
     parser.add_argument("--timeout", type=number_from(0, True), metavar="SECONDS", help="end the measurement after so long")
     parser.set_defaults(run=run_doctor, parser=parser)
 
@@ -260,24 +280,29 @@ def add_checkpoint(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 def add_observers(commands: argparse._SubParsersAction[_Parser]) -> None:
     """The commands of observe/."""
-    top = commands.add_parser("top", help="watch a job in the terminal", description="Show the ranks of a job that `trireme launch --log DIR` runs: steps a second, "
+    top = commands.add_parser("top", help="watch a job in the terminal",
+                              description="Show the ranks of a job that `trireme launch --log DIR` runs: steps a second, "
                               "who waits, memory, staleness. Ctrl-C ends the view, not the job.")
     top.add_argument("folder", metavar="DIR")
     top.add_argument("--every", type=number_from(0, True), default=1.0, metavar="S", help="look so often (default: 1)")
     top.add_argument("--once", action="store_true", help="print it as it is, and stop")
     top.set_defaults(run=lambda options: _observer("top").command(options.folder, options.every, options.once), parser=top)
-    metrics = commands.add_parser("metrics", help="serve a job's numbers to Prometheus", description="Serve the numbers of a job that `trireme launch --log DIR` "
+    metrics = commands.add_parser("metrics", help="serve a job's numbers to Prometheus",
+                                  description="Serve the numbers of a job that `trireme launch --log DIR` "
                                   "runs at http://ADDRESS:PORT/metrics.")
     metrics.add_argument("folder", metavar="DIR")
     metrics.add_argument("--port", type=whole_from(0), default=9464, metavar="N", help="(default: 9464; 0: any)")
-    metrics.add_argument("--address", type=text_of("address"), default="127.0.0.1", metavar="A", help="to listen on (default: 127.0.0.1, this host alone; "
+    metrics.add_argument("--address", type=text_of("address"), default="127.0.0.1", metavar="A",
+                         help="to listen on (default: 127.0.0.1, this host alone; "
                          "0.0.0.0 is every network)")
     metrics.set_defaults(run=lambda options: _observer("metrics").command(options.folder, options.port, options.address), parser=metrics)
-    plot = commands.add_parser("plot", help="make a report with pictures of a job", description="Draw what the logs of `trireme launch --log DIR` hold, as one HTML file.")
+    plot = commands.add_parser("plot", help="make a report with pictures of a job",
+                               description="Draw what the logs of `trireme launch --log DIR` hold, as one HTML file.")
     plot.add_argument("folder", metavar="DIR")
     plot.add_argument("-o", "--out", type=text_of("file"), default="report.html", metavar="FILE", help="(default: report.html)")
     plot.set_defaults(run=lambda options: _observer("plot").command(options.folder, options.out), parser=plot)
-    trace = commands.add_parser("trace", help="make one Chrome trace of several", description="Put the traces that TRIREME_PROFILE=DIR or fluid.profiler wrote on one clock.")
+    trace = commands.add_parser("trace", help="make one Chrome trace of several",
+                                description="Put the traces that TRIREME_PROFILE=DIR or fluid.profiler wrote on one clock.")
     trace.add_argument("sources", nargs="+", metavar="DIR", help="folders or files of traces")
     trace.add_argument("-o", "--out", type=text_of("file"), default="trace.json", metavar="FILE", help="(default: trace.json)")
     trace.set_defaults(run=lambda options: _observer("traces").command(options.sources, options.out), parser=trace)
@@ -292,14 +317,17 @@ def _observer(module: str) -> Any:
 def add_predict(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "predict", help="run a model on lines of standard input",
-        description="Run a model of save_inference_model, or one that a training exports to, on each line of standard input; print a line of JSON for each.")
+        description="Run a model of save_inference_model, or one that a training exports to, on each line of standard input; print a line "
+                    "of JSON for each.")
     parser.add_argument("model", metavar="MODEL", type=text_of("folder"), help="its folder")
-    parser.add_argument("--format", choices=["json", "csv", "multislot"], default="json", help="of the lines: an object with the feeds by name, or a list of them; "
+    parser.add_argument("--format", choices=["json", "csv", "multislot"], default="json",
+                        help="of the lines: an object with the feeds by name, or a list of them; "
                         "numbers between delimiters; for each feed a count and so many numbers (default: json)")
     parser.add_argument("--delimiter", default=",", metavar="C", help="between the fields of csv (default: a comma)")
     parser.add_argument("--batch", type=whole_from(1), default=64, metavar="N", help="lines that are run at once, at most (default: 64)")
     parser.add_argument("--follow", type=number_from(0, True), metavar="S", help="look every so many seconds for a newer export")
-    parser.add_argument("--wait", type=number_from(0), default=0.0, metavar="S", help="wait so many seconds for a model to appear in the folder (default: 0)")
+    parser.add_argument("--wait", type=number_from(0), default=0.0, metavar="S",
+                        help="wait so many seconds for a model to appear in the folder (default: 0)")
     parser.set_defaults(run=run_predict, parser=parser)
 
 
@@ -312,8 +340,9 @@ def run_predict(options: argparse.Namespace) -> int:
 def add_port(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "port", help="say what of a script of Fluid 1.x is here",
-        description="Read scripts that use paddle.fluid, without running them, and say line by line which names are there, which differ and which are missing. "
-                    "Python 2 is understood where it is a matter of single lines. The exit code is 1 when something is missing.")
+        description="Read scripts that use paddle.fluid, without running them, and say line by line which names are there, which differ "
+                    "and which are missing. Python 2 is understood where it is a matter of single lines. The exit code is 1 when something "
+                    "is missing.")
     parser.add_argument("--brief", action="store_true", help="leave out what is there as it is")
     parser.add_argument("scripts", nargs="+", metavar="SCRIPT")
     parser.set_defaults(run=run_port, parser=parser)
@@ -403,7 +432,8 @@ def run_launch(options: argparse.Namespace) -> int:
     layout = replace(where(options), servers=options.servers, trainers=options.trainers, standbys=options.standbys,
                      replicas=options.replicas)
     launch = Launch(layout, [options.script, *options.args], mpirun=options.mpirun, timeout=options.timeout,
-                    tag_output=options.tag_output, mode=options.mode, compress=options.compress, compress_parameters=options.compress_parameters, restarts=options.restarts,
+                    tag_output=options.tag_output, mode=options.mode, compress=options.compress,
+                    compress_parameters=options.compress_parameters, restarts=options.restarts,
                     checkpoints=checkpoints, log=options.log, progress=progress_seconds(options.progress),
                     standbys_for=options.standbys_for, on_nan=options.on_nan, check_nan=options.check_nan,
                     matmul_precision=options.matmul_precision)

@@ -23,7 +23,8 @@ from .programs import server_program
 
 _SHM, _TMP = 1 << 30, 100 << 20        # bytes that medium jobs need in /dev/shm and in the folder for temporary files
 _FILES = 1024
-_PATH = 60                             # longest good path of the temporary folder, in bytes: MPI makes sockets far below it, and a socket's path may have 107
+# longest good path of the temporary folder, in bytes: MPI makes sockets far below it, and a socket's path may have 107
+_PATH = 60
 
 
 @dataclass
@@ -142,7 +143,8 @@ def check_temporary() -> Check:
 
 def check_files() -> Check:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return Check("open files", f"at least {_FILES}", str(soft), "" if soft >= _FILES else f"ulimit -n {min(hard, 65536) if hard > 0 else 65536}")
+    return Check("open files", f"at least {_FILES}", str(soft),
+                 "" if soft >= _FILES else f"ulimit -n {min(hard, 65536) if hard > 0 else 65536}")
 
 
 def check_memory() -> Check:
@@ -160,8 +162,8 @@ def check_environment() -> Check:
 
 def installation(mpirun: str | None = None, way: str = "") -> list[Check]:
     """Make all findings on this host."""
-    checks: list[Callable[[], Check]] = [check_python, check_cpu, check_threads, check_blas, check_bfloat16, check_server, check_shared_memory, check_pages,
-                                         check_temporary, check_files, check_memory, check_environment]
+    checks: list[Callable[[], Check]] = [check_python, check_cpu, check_threads, check_blas, check_bfloat16, check_server,
+                                         check_shared_memory, check_pages, check_temporary, check_files, check_memory, check_environment]
     return [*(check() for check in checks[:5]), *check_mpi(mpirun, way), *(check() for check in checks[5:])]
 
 
@@ -196,5 +198,6 @@ def diagnose(layout: Layout, *, mpirun: str | None = None, slack: float = probe.
         return 1
     print("\n" + "\n".join(report.matrices()))
     findings = report.findings(slack)
-    print("\n" + "\n".join([f"WRONG {text}" for text in findings] or [f"ok    {len(report.ways)} ways between {ranks} ranks, all bytes right"]))
+    print("\n" + "\n".join([f"WRONG {text}" for text in findings]
+                           or [f"ok    {len(report.ways)} ways between {ranks} ranks, all bytes right"]))
     return int(bool(findings) or any(check.advice for check in checks))

@@ -12,7 +12,8 @@ from .watch import Left, Ranks
 
 _STEPS, _FEW = 10, 2                   # steps that another trainer has made since: so many at once; so few after _SECONDS
 _SECONDS = 5.0
-_SETTLED = 1.5                         # seconds after which the other trainers' figures, which are written once a second, are newer than the end
+# seconds after which the other trainers' figures, which are written once a second, are newer than the end
+_SETTLED = 1.5
 
 
 class EarlyExits:

@@ -44,7 +44,8 @@ def _head(logs: Logs, figures: Figures) -> list[str]:
     steps = max([one.steps for one in figures.trainers], default=0)
     compress = f", compressed by {figures.compress}" if figures.compress != "none" else ""
     return [(f"{logs.folder}: mode {figures.mode.text}{compress}, {len(logs.trainers)} trainers, {len(logs.servers)} servers, "
-             f"{steps} {'exchanges' if figures.mode.trains_copies and not figures.mode.is_lockstep else 'steps'} in {_seconds(figures.seconds)}{restarts}"),
+             f"{steps} {'exchanges' if figures.mode.trains_copies and not figures.mode.is_lockstep else 'steps'} in "
+             f"{_seconds(figures.seconds)}{restarts}"),
             *(f"  note: {remark}" for remark in logs.remarks), ""]
 
 
@@ -68,7 +69,8 @@ def _traffic(figures: Figures) -> list[str]:
     """A trainer's bytes and messages in a step, and the time that they take."""
     messages = figures.mean("messages")
     each = f", {figures.mean('moving') / messages * 1e3:.3g} us each" if messages else ""
-    lines = [f"  a trainer moves {in_bytes(figures.mean('bytes'))} in {messages:.0f} messages, and is {in_ms(figures.mean('moving'))} at it{each}"]
+    took = in_ms(figures.mean("moving"))
+    lines = [f"  a trainer moves {in_bytes(figures.mean('bytes'))} in {messages:.0f} messages, and is {took} at it{each}"]
     found = [(_CLASSES[kind], *figures.traffic(kind)) for kind in TRAFFIC_CLASSES]
     parts = [f"{words} {in_bytes(bytes)} in {count:.3g}" for words, bytes, count in found if count]
     return [*lines, *([f"  of these: {', '.join(parts)}"] if parts else []), *_messages_of_tables(figures)]
@@ -79,12 +81,14 @@ def _messages_of_tables(figures: Figures) -> list[str]:
     of_tables, count = sum(figures.traffic(kind)[1] for kind in ("rows", "keys", "row_gradients")), figures.table_count
     if count < _SOME_TABLES or of_tables < figures.mean("messages") / 2:
         return []
-    return [(f"  {count} sparse tables make {of_tables:.0f} messages a step, {of_tables / count:.0f} each: fields that share one table of the same width (with keys made "
-             f"different for each field) cost what one costs, so 2 tables in place of {count} make {2 * of_tables / count:.0f}")]
+    return [(f"  {count} sparse tables make {of_tables:.0f} messages a step, {of_tables / count:.0f} each: fields that share one table of "
+             f"the same width (with keys made different for each field) cost what one costs, so 2 tables in place of {count} make "
+             f"{2 * of_tables / count:.0f}")]
 
 
 def _trainers(figures: Figures) -> list[str]:
-    rows = [[str(one.index), str(one.steps), *(f"{value:.3f}" for value in (one.compute, one.script, one.others, one.apply, one.wire, one.late)),
+    rows = [[str(one.index), str(one.steps),
+             *(f"{value:.3f}" for value in (one.compute, one.script, one.others, one.apply, one.wire, one.late)),
              one.host + _stands_still(one, figures)] for one in figures.all_trainers]
     return [*_table(["trainer", "steps", "computing ms", "script", "for others", "for apply", "wire", "late", "host"], rows), ""]
 
@@ -96,7 +100,8 @@ def _stands_still(one: Trainer, figures: Figures) -> str:
 def _servers(figures: Figures) -> list[str]:
     if not figures.servers:
         return []
-    rows = [[str(one.index), str(one.updates), f"{one.apply:.3f}", f"{one.apply_all / 1e3 / figures.seconds:.0%}" if figures.seconds else "",
+    rows = [[str(one.index), str(one.updates), f"{one.apply:.3f}",
+             f"{one.apply_all / 1e3 / figures.seconds:.0%}" if figures.seconds else "",
              f"{one.idle:.0%}", in_bytes(one.received), in_bytes(one.sent), f"{one.wait_share:.0%}", one.host] for one in figures.servers]
     return [*_table(["server", "updates", "apply ms", "busy", "idle", "received", "sent", "waited for", "host"], rows), ""]
 

@@ -35,15 +35,16 @@ def chosen(transport: str, is_remote: bool, found: list[str] | None = None) -> s
 
 
 def settings(way: str) -> list[tuple[str, str]]:
-    """Return Open MPI's parameters for a transport. Open MPI uses UCX and libfabric for some devices only. These parameters allow all devices,
-    unless the user's environment names devices.
+    """Return Open MPI's parameters for a transport. Open MPI uses UCX and libfabric for some devices only. These parameters allow all
+    devices, unless the user's environment names devices.
     """
     if way == "free":
         return []
     if way == "ucx":
         return [("pml", "ucx"), *_unless_set(("opal_common_ucx_tls", "any"), ("opal_common_ucx_devices", "any"))]
     if way == "ofi":
-        return [("pml", "cm"), ("mtl", "ofi"), *([] if "OMPI_MCA_mtl_ofi_provider_include" in os.environ else _unless_set(("mtl_ofi_provider_exclude", "shm,udp")))]
+        return [("pml", "cm"), ("mtl", "ofi"),
+                *([] if "OMPI_MCA_mtl_ofi_provider_include" in os.environ else _unless_set(("mtl_ofi_provider_exclude", "shm,udp")))]
     # On one host ranks use shared memory alone, because MPI's TCP component listens on all interfaces in any case.
     return [("pml", "ob1"), ("btl", "self,vader" + ",tcp" * (way == "tcp"))]
 

@@ -18,7 +18,8 @@ from .progress import add_bins
 # Classes of messages by content, in the order of pserver/observe/traffic.h.
 TRAFFIC_CLASSES = ("gradients", "small_gradients", "compressed", "parameters", "row_gradients", "rows", "keys", "others")
 
-_QUIET = 5.0                           # a trainer is stalled after so many seconds without a step, if that is also so many times a usual step
+# a trainer is stalled after so many seconds without a step, if that is also so many times a usual step
+_QUIET = 5.0
 _QUIET_STEPS = 10
 
 
@@ -216,7 +217,8 @@ def figures_of(logs: Logs) -> Figures:
     apply = max([server.apply for server in servers], default=0.0)
     trainers = [_trainer(logs, log, logs.policy, apply) for _, log in sorted(logs.trainers.items())]
     bins = [[int(count) for count in log.numbers("staleness", 16)] for log in logs.servers.values()]
-    return Figures(logs.policy, logs.compress, logs.compress_parameters, trainers, servers, max(log.number("step_ms") for log in logs.trainers.values()) / 1e3,
+    return Figures(logs.policy, logs.compress, logs.compress_parameters, trainers, servers,
+                   max(log.number("step_ms") for log in logs.trainers.values()) / 1e3,
                    logs.began_number("tables"), logs.began_number("compressible_bytes"), add_bins(bins),
                    int(sum(log.number("dropped") for log in logs.servers.values())),
                    int(sum(log.number("skipped") for log in logs.trainers.values())), _tables(logs))

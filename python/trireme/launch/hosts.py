@@ -201,8 +201,8 @@ class Hosts:
         self._await("lacks")                           # a host that is lost now is noticed at the begin
         for host in self.hosts:
             if host.lacks:
-                raise NotFoundError(f"trireme launch: host {host.name} has no {' and no '.join(map(repr, host.lacks))}. Is the folder shared between the "
-                                    "hosts? Scripts and programs must lie under the same path on all of them")
+                raise NotFoundError(f"trireme launch: host {host.name} has no {' and no '.join(map(repr, host.lacks))}. Is the folder "
+                                    "shared between the hosts? Scripts and programs must lie under the same path on all of them")
 
     def begin(self, layout: Layout, *folders: str | None) -> Layout:
         """Make the job's folders on all hosts. The first holds the ranks' files and their pipes. Return the layout without hosts that

@@ -35,13 +35,15 @@ def _limits() -> list[tuple[int, str]]:
     if os.access(_SHM, os.W_OK):                       # otherwise Open MPI uses another folder
         about = os.statvfs(_SHM)
         free = about.f_bavail * about.f_frsize
-        limits.append((free // _SHARED, (f"free space in {_SHM}, {free / 1e6:.0f} MB of the {_SHARED / 1e6:.0f} MB for each rank and what servers hold "
+        limits.append((free // _SHARED,
+                       (f"free space in {_SHM}, {free / 1e6:.0f} MB of the {_SHARED / 1e6:.0f} MB for each rank and what servers hold "
                         "(docker run --shm-size=1g; in Kubernetes an emptyDir of medium Memory)")))
     if files != resource.RLIM_INFINITY:
         limits.append((max(0, files - _OWN_FILES) // _FILES, f"limit of open files (ulimit -n {files})"))
     size = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
     if size != resource.RLIM_INFINITY and size < _SHARED:
-        limits.append((0, f"limit of a file's size (ulimit -f, {size / 1e6:.1f} MB): a rank shares a file of {_SHARED / 1e6:.0f} MB in memory with others"))
+        limits.append((0, (f"limit of a file's size (ulimit -f, {size / 1e6:.1f} MB): a rank shares a file of {_SHARED / 1e6:.0f} MB in "
+                           "memory with others")))
     if threads != resource.RLIM_INFINITY and os.geteuid() != 0:        # root has no such limit
         limits.append((threads // _THREADS, f"limit of processes (ulimit -u {threads})"))
     return limits

@@ -48,7 +48,8 @@ class Mpi:
 
 
 def find(mpirun: str | None = None, way: str = "") -> Mpi:
-    """Return the MPI to use: the requested one, else that of this environment, else that on the PATH. ``way``: the transport, as fabric.chosen says it."""
+    """Return the MPI to use: the requested one, else that of this environment, else that on the PATH. ``way``: the transport, as
+    fabric.chosen says it."""
     path = _find_mpirun(mpirun)
     text = _ask(path, "--version")
     found = re.search(r"\((?:Open MPI|OpenRTE)\) (\d+(?:\.\d+)*)", text)      # 4.1's binaries other than mpirun call themselves OpenRTE
@@ -66,8 +67,8 @@ def _check_way(mpi: Mpi, way: str) -> None:
     """Refuse a transport whose component this Open MPI lacks. An installation without `ompi_info` is not checked."""
     needed, info = fabric.needed(way), Path(mpi.mpirun).with_name("ompi_info")
     if needed and info.exists() and needed[0] not in _ask(str(info), "--parsable"):
-        raise UnsupportedError(f"--transport {way}: {mpi} was built without {needed[1]}. Use --transport tcp, or name the mpirun of an Open MPI with {needed[1]} "
-                               "by --mpirun (on a cluster: load the site's module)")
+        raise UnsupportedError(f"--transport {way}: {mpi} was built without {needed[1]}. Use --transport tcp, or name the mpirun of an "
+                               f"Open MPI with {needed[1]} by --mpirun (on a cluster: load the site's module)")
 
 
 def _find_mpirun(asked: str | None) -> str:
@@ -221,8 +222,8 @@ class Layout:
             if not name:
                 raise InvalidArgumentError(f"trireme launch: host {word!r} has no name")
             if not _HOST.fullmatch(host):              # ssh, srun and mpirun would read it as an option, or as several words
-                raise InvalidArgumentError(f"trireme launch: {host!r} is no name of a host: letters, digits, '.', '_' and '-' are possible, "
-                                           "'-' not at the beginning, and USER@ before it")
+                raise InvalidArgumentError(f"trireme launch: {host!r} is no name of a host: letters, digits, '.', '_' and '-' are "
+                                           "possible, '-' not at the beginning, and USER@ before it")
             if count and not (count.isdecimal() and int(count)):
                 raise InvalidArgumentError(f"trireme launch: host {word!r}: {count!r} is no number of slots")
             if name in found:                          # as MPI reads the file: each line adds slots
@@ -237,8 +238,9 @@ class Layout:
 def command_line(mpi: Mpi, layout: Layout, server: Sequence[str], trainer: Sequence[str], exported: Iterable[str] = (),
                  scratch: str | None = None, shared: str | None = None, standby: Sequence[str] = (),
                  wrapper: Sequence[str] = ()) -> list[str]:
-    """Return the mpirun line. ``standby`` is the program of standbys, if it is not the servers' program; ``wrapper`` starts each rank's program. ``exported`` names the variables that other
-    hosts need; MPI keeps its files in the folders ``scratch`` and ``shared`` (in memory)."""
+    """Return the mpirun line. ``standby`` is the program of standbys, if it is not the servers' program; ``wrapper`` starts each rank's
+    program. ``exported`` names the variables that other hosts need; MPI keeps its files in the folders ``scratch`` and ``shared`` (in
+    memory)."""
     exports = [word for name in sorted(exported) for word in ("-x", name)] if layout.is_remote else []
     line = [mpi.mpirun, *_flags(mpi, layout)]
     if wrapper and mpi.major >= 5:
@@ -263,8 +265,8 @@ def _flags(mpi: Mpi, layout: Layout) -> list[str]:
     flags = ["--oversubscribe", "--bind-to", "none"]
     if os.geteuid() == 0:
         flags.append("--allow-run-as-root")
-    # Version 5 reports deaths. Both versions let living ranks go on until they have told what happened. With UCX and libfabric 5 has no such
-    # reports: it reads fields that their requests do not have, and crashes. There mpirun ends all ranks when one dies.
+    # Version 5 reports deaths. Both versions let living ranks go on until they have told what happened. With UCX and libfabric 5 has no
+    # such reports: it reads fields that their requests do not have, and crashes. There mpirun ends all ranks when one dies.
     if mpi.major < 5:
         flags += ["--enable-recovery"]
     elif fabric.needed(layout.way) is None:
@@ -276,7 +278,8 @@ def _flags(mpi: Mpi, layout: Layout) -> list[str]:
     if layout.is_remote:
         option, starter = ("--prtemca", "ssh") if mpi.major >= 5 else ("--mca", "rsh")
         # Ignore a scheduler on this machine: the user names the hosts, and the agent reaches them.
-        settings = (("plm", starter), ("ras", "^slurm"), (f"plm_{starter}_agent", layout.ssh), ("oob_tcp_keepalive_time", "3"), ("oob_tcp_keepalive_intvl", "1"), ("oob_tcp_keepalive_probes", "3"))
+        settings = (("plm", starter), ("ras", "^slurm"), (f"plm_{starter}_agent", layout.ssh), ("oob_tcp_keepalive_time", "3"),
+                    ("oob_tcp_keepalive_intvl", "1"), ("oob_tcp_keepalive_probes", "3"))
         flags += [word for pair in settings for word in (option, *pair)]
         flags += _network_flags(mpi, layout)
     return flags

@@ -1,4 +1,5 @@
-"""The notices of ranks for the launcher: the names of their files, before the dot and the rank. docs/launcher.md lists the writer, the text and the effect of each.
+"""The notices of ranks for the launcher: the names of their files, before the dot and the rank. docs/launcher.md lists the writer, the text
+and the effect of each.
 
 Ranks write notices by ``tr_notice_tell`` in C. This file is copied to other hosts, so it imports nothing of the package.
 """

@@ -20,7 +20,8 @@ WRAPPER = ("/bin/sh", str(Path(__file__).with_name("rank.sh")))      # the shell
 
 
 def make(folder: Path, ranks: Iterable[int]) -> dict[int, tuple[int, int]]:
-    """Make the pipes of these ranks of this host. Return the descriptors to read from, each with its rank and 1 or 2; reading never waits."""
+    """Make the pipes of these ranks of this host. Return the descriptors to read from, each with its rank and 1 or 2; reading never
+    waits."""
     opened: dict[int, tuple[int, int]] = {}
     for rank in ranks:
         for target, name in NAMES.items():

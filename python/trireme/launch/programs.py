@@ -80,4 +80,5 @@ def as_words(script: Sequence[str]) -> list[str]:
 
 def standby_command(script: Sequence[str]) -> list[str]:
     """Return the command of a standby that may become a trainer, of a script or of a saved job."""
-    return [trainer_program(), "--standby", *script] if is_saved_job(script[0]) else [sys.executable, "-m", "trireme.launch.standby", *as_words(script)]
+    return [trainer_program(), "--standby", *script] if is_saved_job(script[0]) else [sys.executable, "-m", "trireme.launch.standby",
+                                                                                      *as_words(script)]

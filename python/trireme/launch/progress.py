@@ -145,7 +145,8 @@ class Progress:
         left = ranks.left()
         trainers = [rank for rank in ranks.training()
                     if rank in ranks.known and not ranks.known[rank].gone and not ranks.has_left(rank) and rank not in left]
-        return [f"{ranks.name(rank)} " + (f"has been at step {step} for {seconds:.0f} s" if step else f"has made no step for {seconds:.0f} s")
+        return [f"{ranks.name(rank)} "
+                + (f"has been at step {step} for {seconds:.0f} s" if step else f"has made no step for {seconds:.0f} s")
                 for rank, step, seconds in self._pace.laggards(trainers, now, still_for)]
 
     def text(self, ranks: Ranks, now: float) -> str:

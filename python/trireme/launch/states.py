@@ -27,7 +27,8 @@ class Checkpoints:
     anew: bool = False                 # begin, and move another run's checkpoints away
 
     def check(self) -> None:
-        if self.folder is None and (self.resume or self.resume_or_begin or self.anew or any(value is not None for value in (self.steps, self.seconds, self.keep))):
+        if self.folder is None and (self.resume or self.resume_or_begin or self.anew
+                                    or any(value is not None for value in (self.steps, self.seconds, self.keep))):
             raise InvalidArgumentError("trireme launch: --resume, --resume-or-begin, --anew and --checkpoint-... need --checkpoint DIR")
         if self.resume and not self.found():
             why = "holds no checkpoint" if os.path.isdir(str(self.folder)) else "does not exist"
@@ -35,7 +36,8 @@ class Checkpoints:
                                 "without --resume a job starts from the beginning")
 
     def check_run(self, script: Sequence[str]) -> None:
-        """Refuse a folder with checkpoints of another run, before any rank starts. The trainers of a saved job look at its command by themselves."""
+        """Refuse a folder with checkpoints of another run, before any rank starts. The trainers of a saved job look at its command by
+        themselves."""
         if self.folder is None:
             return
         from .._core import lib

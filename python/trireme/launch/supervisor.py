@@ -130,7 +130,8 @@ class Launch:
 
     def __init__(self, layout: Layout, script: Sequence[str], *, mpirun: str | None = None,
                  timeout: float | None = None, tag_output: bool = False, server_options: Sequence[str] = (),
-                 mode: str | None = None, compress: str | None = None, compress_parameters: str | None = None, restarts: int = 3, checkpoints: Checkpoints | None = None,
+                 mode: str | None = None, compress: str | None = None, compress_parameters: str | None = None, restarts: int = 3,
+                 checkpoints: Checkpoints | None = None,
                  log: str | None = None, progress: float = 0.0, standbys_for: str = "all", on_nan: str | None = None,
                  check_nan: bool = False, matmul_precision: str | None = None) -> None:
         check_folder()
@@ -140,8 +141,8 @@ class Launch:
                 raise InvalidArgumentError(f"trireme launch: this process is itself a rank of a job ({words}); start jobs from outside")
             left = forget_rank(os.environ)
         if os.environ.get("TRIREME_LOCAL", "0") not in ("", "0"):
-            raise InvalidArgumentError(f"trireme launch: TRIREME_LOCAL={os.environ['TRIREME_LOCAL']} in the environment: each trainer would train by "
-                                       "itself, and join no job")
+            raise InvalidArgumentError(f"trireme launch: TRIREME_LOCAL={os.environ['TRIREME_LOCAL']} in the environment: each trainer "
+                                       "would train by itself, and join no job")
         if layout.trainers < 1 or layout.servers < 0 or layout.standbys < 0:
             raise InvalidArgumentError(f"trireme launch: {layout.servers} servers, {layout.trainers} trainers and "
                                        f"{layout.standbys} standbys")

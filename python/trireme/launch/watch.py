@@ -277,13 +277,15 @@ class Ranks:
             if one.gone and not self.has_left(one.rank):
                 has_joined = self._has(Notice.JOINED, one.rank)
                 how = ends.describe(one.status)
-                text = f"{self._where(one)}, {how if how != 'ended' else 'ended without a goodbye'}" if has_joined else self._unjoined(one.rank, how)
+                joined = f"{self._where(one)}, {how if how != 'ended' else 'ended without a goodbye'}"
+                text = joined if has_joined else self._unjoined(one.rank, how)
                 is_death = self.has_run_before or self._has(Notice.BEGAN, one.rank) or ends.is_signal(one.status)
                 unknown = [one.rank] if one.status is None and not is_death and self.has_death() else []
                 return Failure(ends.exit_code(one.status) or 1, text, self.has_death() and is_death, unknown)
         if unseen := self._unseen():
             text = f"{', '.join(map(self.name, unseen))}: ended as soon as it was started"
-            return Failure(1, text, self.has_death() and self.has_run_before, unseen if self.has_death() and not self.has_run_before else [])
+            return Failure(1, text, self.has_death() and self.has_run_before, unseen if self.has_death()
+                           and not self.has_run_before else [])
         return None
 
     def _unseen(self) -> list[int]:

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     __all__: list[str]
 else:
     # Few scripts use these. They are loaded when a name is asked for that none of the others has; `__all__` is such a name.
-    _LATER = ("array", "attention", "branch", "functions", "many_classes", "pairs", "reader", "recurrent", "resize", "rnn", "score_loss", "structured")
+    _LATER = ("array", "attention", "branch", "functions", "many_classes", "pairs", "reader", "recurrent", "resize", "rnn", "score_loss",
+              "structured")
     _NOW = (control_flow, image, io, learning_rate_scheduler, loss, math, metric_op, nn, norm, ops, sequence, tensor, tensor_ops)
 
     def __getattr__(name):
@@ -55,7 +56,8 @@ else:
 
 
 def _answer_for_all(module: _Any) -> None:
-    """Let a module here answer for every layer: Fluid's scripts know layers by modules that are cut otherwise, such as ``layers.nn.relu``."""
+    """Let a module here answer for every layer: Fluid's scripts know layers by modules that are cut otherwise, such as
+    ``layers.nn.relu``."""
     def __getattr__(name: str) -> object:
         if not name.startswith("_") and name in __all__:
             return globals()[name]

@@ -44,7 +44,8 @@ def _bias(queries: Variable, keys: Variable, mask: Variable | None, causal: bool
 
 def multi_head_attention(queries: Variable, keys: Variable | None = None, values: Variable | None = None, *, size: int | None = None,
                          num_heads: int = 8, mask: Variable | None = None, causal: bool = False, dropout_rate: float = 0.0,
-                         is_test: bool = False, param_attr: AttrLike = None, bias_attr: AttrLike = None, name: str | None = None) -> Variable:
+                         is_test: bool = False, param_attr: AttrLike = None, bias_attr: AttrLike = None,
+                         name: str | None = None) -> Variable:
     """Return attention in several heads: [n, q, size]. (Vaswani et al., Attention is all you need, 2017)
 
     ``queries`` is [n, q, width], ``keys`` [n, k, ...] and ``values`` [n, k, ...]; keys are the queries unless given, values the keys.

@@ -169,8 +169,8 @@ class ParallelDo:
     """
 
     def __init__(self, places: Any, use_nccl: bool = False, name: str | None = None) -> None:
-        raise UnsupportedError("ParallelDo: replicas of a program are made by CompiledProgram(program).with_data_parallel(), or by ParallelExecutor; "
-                               "more processes are trainers of a job ('trireme launch --trainers N SCRIPT')")
+        raise UnsupportedError("ParallelDo: replicas of a program are made by CompiledProgram(program).with_data_parallel(), or by "
+                               "ParallelExecutor; more processes are trainers of a job ('trireme launch --trainers N SCRIPT')")
 
 
 __all__ = ["IfElse", "ParallelDo", "Switch"]

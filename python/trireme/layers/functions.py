@@ -26,15 +26,15 @@ def py_func(func: Callable[..., Any], x: Variable | Sequence[Variable] | None, o
     """Call ``func`` with the values of ``x`` whenever the program comes by, and return ``out``, which has what it returns.
 
     ``func`` gets a ``LoDTensor`` for each of ``x`` (``np.array(tensor)`` is its array), copies that it may keep. It returns an array or a
-    LoDTensor for each of ``out``: variables that the script has created with the type and shape of the results. Another type or shape ends the
-    run. ``out=None``: the function only looks. An exception in it ends the run with its traceback.
+    LoDTensor for each of ``out``: variables that the script has created with the type and shape of the results. Another type or shape ends
+    the run. ``out=None``: the function only looks. An exception in it ends the run with its traceback.
 
-    ``backward_func`` gets the values of ``x`` and ``out`` and the gradients of ``out``, in this order, and returns a gradient for each of ``x``, or None
-    where there is none to return. ``skip_vars_in_backward_input`` are those of ``x`` and ``out`` that it does not get. Without ``backward_func`` no
-    gradient flows.
+    ``backward_func`` gets the values of ``x`` and ``out`` and the gradients of ``out``, in this order, and returns a gradient for each of
+    ``x``, or None where there is none to return. ``skip_vars_in_backward_input`` are those of ``x`` and ``out`` that it does not get.
+    Without ``backward_func`` no gradient flows.
 
-    A function runs no program. It stays where the script runs: on each trainer of a job, on the thread of each replica, and in no saved model.
-    It is kept until the process ends. Raises TypeError, ShapeError (an output without a shape), InvalidArgumentError.
+    A function runs no program. It stays where the script runs: on each trainer of a job, on the thread of each replica, and in no saved
+    model. It is kept until the process ends. Raises TypeError, ShapeError (an output without a shape), InvalidArgumentError.
 
     >>> x = fluid.layers.data("x", [3])
     >>> y = fluid.default_main_program().current_block().create_var(name="y", dtype="float32", shape=[-1, 3])
@@ -53,8 +53,8 @@ def py_func(func: Callable[..., Any], x: Variable | Sequence[Variable] | None, o
     known = {var.name for var in (*ins, *outs)}
     for name in skipped:
         if backward_func is not None and name not in known:
-            raise InvalidArgumentError(f"py_func: {name!r} of skip_vars_in_backward_input is neither in x nor in out; there are {sorted(known)}\n"
-                                       f"  your line: {user_line()}")
+            raise InvalidArgumentError(f"py_func: {name!r} of skip_vars_in_backward_input is neither in x nor in out; there are "
+                                       f"{sorted(known)}\n  your line: {user_line()}")
     forward = PyFuncRegistry(func).id
     backward = -1 if backward_func is None else PyFuncRegistry(backward_func).id
     LayerHelper("py_func").append_op(type="py_func", inputs={"X": ins}, outputs={"Out": outs}, attrs={

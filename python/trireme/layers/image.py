@@ -61,13 +61,16 @@ def conv3d(input: Variable, num_filters: int, filter_size: SizeLike, stride: Siz
     return helper.append_activation(helper.append_bias_op(out, dim_start=1, dim_end=2))
 
 
-def _transposed(spatial: int, input: Variable, num_filters: int, output_size: Any, filter_size: SizeLike | None, padding: SizeLike, stride: SizeLike,
-                dilation: SizeLike, groups: int | None, param_attr: AttrLike, bias_attr: AttrLike, act: ActLike, name: str | None) -> Variable:
+def _transposed(spatial: int, input: Variable, num_filters: int, output_size: Any, filter_size: SizeLike | None, padding: SizeLike,
+                stride: SizeLike,
+                dilation: SizeLike, groups: int | None, param_attr: AttrLike, bias_attr: AttrLike, act: ActLike,
+                name: str | None) -> Variable:
     layer = f"conv{spatial}d_transpose"
     helper = LayerHelper(layer, param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)
     helper.check_variable(input, "input")
     channels, groups = _channels(layer, input, spatial, groups, num_filters)
-    attrs: dict[str, Any] = {"strides": _extents(stride, spatial, f"{layer}: stride"), "paddings": _extents(padding, spatial, f"{layer}: padding"),
+    attrs: dict[str, Any] = {"strides": _extents(stride, spatial, f"{layer}: stride"),
+                             "paddings": _extents(padding, spatial, f"{layer}: padding"),
              "dilations": _extents(dilation, spatial, f"{layer}: dilation"), "groups": groups}
     if output_size is not None:
         attrs["output_size"] = _extents(output_size, spatial, f"{layer}: output_size")
@@ -86,8 +89,8 @@ def _transposed(spatial: int, input: Variable, num_filters: int, output_size: An
 
 
 def conv2d_transpose(input: Variable, num_filters: int, output_size: Any = None, filter_size: SizeLike | None = None, padding: SizeLike = 0,
-                     stride: SizeLike = 1, dilation: SizeLike = 1, groups: int | None = None, param_attr: AttrLike = None, bias_attr: AttrLike = None,
-                     use_cudnn: bool = True, act: ActLike = None, name: str | None = None) -> Variable:
+                     stride: SizeLike = 1, dilation: SizeLike = 1, groups: int | None = None, param_attr: AttrLike = None,
+                     bias_attr: AttrLike = None, use_cudnn: bool = True, act: ActLike = None, name: str | None = None) -> Variable:
     """Return images [n, c, h, w] spread by ``num_filters`` filters: the gradient of a convolution's input.
 
     An extent becomes ``(extent - 1) stride - 2 padding + dilation (filter - 1) + 1``. Where ``stride`` is above 1,
@@ -103,8 +106,8 @@ def conv2d_transpose(input: Variable, num_filters: int, output_size: Any = None,
 
 
 def conv3d_transpose(input: Variable, num_filters: int, output_size: Any = None, filter_size: SizeLike | None = None, padding: SizeLike = 0,
-                     stride: SizeLike = 1, dilation: SizeLike = 1, groups: int | None = None, param_attr: AttrLike = None, bias_attr: AttrLike = None,
-                     use_cudnn: bool = True, act: ActLike = None, name: str | None = None) -> Variable:
+                     stride: SizeLike = 1, dilation: SizeLike = 1, groups: int | None = None, param_attr: AttrLike = None,
+                     bias_attr: AttrLike = None, use_cudnn: bool = True, act: ActLike = None, name: str | None = None) -> Variable:
     """Return volumes [n, c, d, h, w] spread by ``num_filters`` filters: `conv2d_transpose` with one more dimension.
 
     ``output_size`` is the size of the result, three numbers, where the size of the filters is not given.

@@ -29,7 +29,8 @@ def data(name: str, shape: Sequence[int | None], append_batch_size: bool = True,
     if not isinstance(name, str) or not name:
         raise TypeError(f"data: name must be a string with at least one letter, got {name!r}")
     shape = shape.tolist() if hasattr(shape, "tolist") and getattr(shape, "ndim", 0) == 1 else plain(shape)
-    if isinstance(shape, str) or not isinstance(shape, Sequence) or not all(dim is None or isinstance(dim, numbers.Integral) for dim in shape):
+    if isinstance(shape, str) or not isinstance(shape, Sequence) or not all(dim is None or isinstance(dim, numbers.Integral)
+                                                                            for dim in shape):
         raise TypeError(f"data: the shape of {name!r} must be a list of whole numbers, or None for any size, got {shape!r}")
     dims = [-1 if dim is None else int(dim) for dim in shape]
     if append_batch_size and not any(dim < 0 for dim in dims):

@@ -29,8 +29,8 @@ def softmax_with_cross_entropy(logits: Variable, label: Variable, soft_label: bo
                                return_softmax: bool = False, axis: int = -1) -> Any:
     """Return ``cross_entropy(softmax(logits), label)``, faster and for any size of logits.
 
-    ``label`` is [n, 1] of int64; with ``soft_label`` it is [n, classes], a probability for each class. With ``return_softmax`` the result is
-    a pair: the loss and the softmax. ``axis`` is the dimension of the classes, which has 1 element in ``label`` and in the loss.
+    ``label`` is [n, 1] of int64; with ``soft_label`` it is [n, classes], a probability for each class. With ``return_softmax`` the result
+    is a pair: the loss and the softmax. ``axis`` is the dimension of the classes, which has 1 element in ``label`` and in the loss.
 
     >>> x, label = fluid.layers.data("x", [10]), fluid.layers.data("label", [1], dtype="int64")
     >>> fluid.layers.softmax_with_cross_entropy(x, label)
@@ -42,7 +42,8 @@ def softmax_with_cross_entropy(logits: Variable, label: Variable, soft_label: bo
         raise ValueError(f"softmax_with_cross_entropy: axis must be one of the {rank} dimensions of {logits!r}, got {axis!r}")
     if axis % rank != rank - 1:
         order = [dim for dim in range(rank) if dim != axis % rank] + [axis % rank]
-        both = softmax_with_cross_entropy(transpose(logits, order), transpose(label, order), soft_label, ignore_index, numeric_stable_mode, True)
+        both = softmax_with_cross_entropy(transpose(logits, order), transpose(label, order), soft_label, ignore_index,
+                                          numeric_stable_mode, True)
         loss, softmax = (transpose(var, [order.index(dim) for dim in range(rank)]) for var in both)
         return (loss, softmax) if return_softmax else loss
     softmax = helper.create_variable_for_type_inference(logits.dtype)
@@ -108,8 +109,8 @@ def smooth_l1(x: Variable, y: Variable, inside_weight: Variable | None = None,
     """Return the smooth L1 distance of rows, [n, 1].
 
     It is ``0.5 (sigma d)**2`` where ``|d| < 1 / sigma**2``, else ``|d| - 0.5 / sigma**2``, summed over each row, with ``d = inside_weight *
-    (x - y)``. ``y`` is shaped like ``x``. ``outside_weight`` multiplies each element's distance. Both weights are shaped like ``x``; None: 1.
-    ``sigma`` is 1 by default.
+    (x - y)``. ``y`` is shaped like ``x``. ``outside_weight`` multiplies each element's distance. Both weights are shaped like ``x``; None:
+    1. ``sigma`` is 1 by default.
 
     >>> fluid.layers.smooth_l1(fluid.layers.data("x", [4]), fluid.layers.data("y", [4]))
     Variable('smooth_l1_loss_0.tmp_0', float32[?, 1])

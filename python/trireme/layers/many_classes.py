@@ -28,8 +28,8 @@ def nce(input: Variable, label: Variable, num_total_classes: int, sample_weight:
 
     ``sampler`` says how classes are drawn: ``"uniform"``; ``"log_uniform"``, class c with probability
     ``log((c + 2) / (c + 1)) / log(num_total_classes + 1)``, which suits words numbered by their frequency; or
-    ``"custom_dist"``, by the list of probabilities ``custom_dist``, which the others do not look at. Draws differ from step to step and are the same in every
-    run of the script; another ``seed`` gives others. With ``is_sparse`` the gradients are selected rows.
+    ``"custom_dist"``, by the list of probabilities ``custom_dist``, which the others do not look at. Draws differ from step to step and are
+    the same in every run of the script; another ``seed`` gives others. With ``is_sparse`` the gradients are selected rows.
 
     Raises ValueError for an unknown sampler, or a ``custom_dist`` that is not a distribution over the classes.
 

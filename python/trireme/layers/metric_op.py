@@ -44,7 +44,8 @@ def auc(input: Variable, label: Variable, curve: str = "ROC", num_thresholds: in
     ``input`` is [n, 2]: the probabilities of 0 and 1. ``label`` is [n, 1] of int64. A label that is neither 0 nor 1, and a
     probability that is not from 0 to 1, are errors.
 
-    Predictions are counted in ``num_thresholds`` + 1 equal steps. The second result is of the last ``slide_steps`` runs; ``topk`` is accepted for old programs and changes nothing.
+    Predictions are counted in ``num_thresholds`` + 1 equal steps. The second result is of the last ``slide_steps`` runs; ``topk`` is
+    accepted for old programs and changes nothing.
 
     >>> x, label = fluid.layers.data("x", [2]), fluid.layers.data("label", [1], dtype="int64")
     >>> area, batch_area, _ = fluid.layers.auc(x, label)
@@ -126,7 +127,8 @@ def chunk_eval(input: Variable, label: Variable, chunk_scheme: str, num_chunk_ty
 
 
 def mean_iou(input: Variable, label: Variable, num_classes: int) -> tuple[Variable, Variable, Variable]:
-    """Return the mean over classes of intersection over union, [1], and of each class the wrong and the right elements, [num_classes] of int32.
+    """Return the mean over classes of intersection over union, [1], and of each class the wrong and the right elements, [num_classes] of
+    int32.
 
     ``input`` and ``label`` hold class numbers, int32 or int64, of one shape. Classes that do not occur do not count.
 

@@ -190,14 +190,15 @@ def batch_norm(input: Variable, act: ActLike = None, is_test: bool = False, mome
     Training keeps running averages of means and variances; ``is_test`` (a program cloned for tests) uses them.
 
     ``momentum`` is the weight of the old average in a running average. ``use_global_stats`` uses the running averages in training, too.
-    ``fuse_with_relu`` is accepted for old programs and changes nothing. ``data_layout`` may also be ``"NHWC"``: [n, height, width, channels].
+    ``fuse_with_relu`` is accepted for old programs and changes nothing. ``data_layout`` may also be ``"NHWC"``: [n, height, width,
+    channels].
 
     >>> image = fluid.layers.data("image", [3, 8, 8])
     >>> fluid.layers.batch_norm(image)
     Variable('batch_norm_0.tmp_2', float32[?, 3, 8, 8])
     """
-    return _batch_norm("batch_norm", input, act, is_test, momentum, epsilon, param_attr, bias_attr, data_layout, in_place, name, moving_mean_name,
-                       moving_variance_name, do_model_average_for_mean_and_var, use_global_stats)
+    return _batch_norm("batch_norm", input, act, is_test, momentum, epsilon, param_attr, bias_attr, data_layout, in_place, name,
+                       moving_mean_name, moving_variance_name, do_model_average_for_mean_and_var, use_global_stats)
 
 
 def sync_batch_norm(input: Variable, act: ActLike = None, is_test: bool = False, momentum: float = 0.9, epsilon: float = 1e-5,
@@ -206,9 +207,9 @@ def sync_batch_norm(input: Variable, act: ActLike = None, is_test: bool = False,
                     do_model_average_for_mean_and_var: bool = False, use_global_stats: bool = False) -> Variable:
     """Return what ``batch_norm`` does, by the mean and variance of the samples of all replicas of the program.
 
-    Replicas are those of ``CompiledProgram.with_data_parallel`` and ``ParallelExecutor``. They wait for each other at this layer, so each has a
-    thread of its own. ``BuildStrategy.sync_batch_norm`` makes such a layer of each ``batch_norm``. A program that runs alone, and each
-    trainer of a job, normalizes by its own batch. ``momentum`` and ``use_global_stats`` are those of ``batch_norm``.
+    Replicas are those of ``CompiledProgram.with_data_parallel`` and ``ParallelExecutor``. They wait for each other at this layer, so each
+    has a thread of its own. ``BuildStrategy.sync_batch_norm`` makes such a layer of each ``batch_norm``. A program that runs alone, and
+    each trainer of a job, normalizes by its own batch. ``momentum`` and ``use_global_stats`` are those of ``batch_norm``.
 
     >>> image = fluid.layers.data("image", [3, 8, 8])
     >>> fluid.layers.sync_batch_norm(image)
@@ -218,7 +219,8 @@ def sync_batch_norm(input: Variable, act: ActLike = None, is_test: bool = False,
                        moving_mean_name, moving_variance_name, do_model_average_for_mean_and_var, use_global_stats)
 
 
-def _batch_norm(type: str, input: Variable, act: ActLike, is_test: bool, momentum: float, epsilon: float, param_attr: AttrLike, bias_attr: AttrLike,
+def _batch_norm(type: str, input: Variable, act: ActLike, is_test: bool, momentum: float, epsilon: float, param_attr: AttrLike,
+                bias_attr: AttrLike,
                 data_layout: str, in_place: bool, name: str | None, moving_mean_name: str | None, moving_variance_name: str | None,
                 do_model_average_for_mean_and_var: bool, use_global_stats: bool) -> Variable:
     helper = LayerHelper(type, param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)

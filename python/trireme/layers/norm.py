@@ -17,8 +17,8 @@ def _channels(layer: str, input: Variable) -> int:
     return input.shape[1]
 
 
-def group_norm(input: Variable, groups: int, epsilon: float = 1e-5, param_attr: AttrLike = None, bias_attr: AttrLike = None, act: ActLike = None,
-               data_layout: str = "NCHW", name: str | None = None) -> Variable:
+def group_norm(input: Variable, groups: int, epsilon: float = 1e-5, param_attr: AttrLike = None, bias_attr: AttrLike = None,
+               act: ActLike = None, data_layout: str = "NCHW", name: str | None = None) -> Variable:
     """Return images [n, c, ...] in which each of ``groups`` groups of channels has mean 0 and variance 1, then scaled and shifted.
 
     ``(x - mean) / sqrt(variance + epsilon) * scale + bias``, with scale and bias [c] unless ``param_attr`` or ``bias_attr`` is
@@ -54,7 +54,8 @@ def instance_norm(input: Variable, epsilon: float = 1e-5, param_attr: AttrLike =
                       name=LayerHelper("instance_norm", name=name).name)
 
 
-def data_norm(input: Variable, act: ActLike = None, epsilon: float = 1e-5, param_attr: dict[str, float] | None = None, data_layout: str = "NCHW",
+def data_norm(input: Variable, act: ActLike = None, epsilon: float = 1e-5, param_attr: dict[str, float] | None = None,
+              data_layout: str = "NCHW",
               in_place: bool = False, name: str | None = None, moving_mean_name: str | None = None, moving_variance_name: str | None = None,
               do_model_average_for_mean_and_var: bool = False, use_mkldnn: bool = False) -> Variable:
     """Return rows [n, c] normalized by statistics of all rows seen so far: ``(x - sum / size) sqrt(size / squares)``.

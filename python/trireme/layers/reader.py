@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 _Records = Callable[[], Iterator[list[Any]]]
 
 
-def _slots(what: str, name: str | None, shapes: Sequence[Sequence[int]], dtypes: Sequence[Any], lod_levels: Sequence[int] | None) -> list[Variable]:
+def _slots(what: str, name: str | None, shapes: Sequence[Sequence[int]], dtypes: Sequence[Any],
+           lod_levels: Sequence[int] | None) -> list[Variable]:
     """Declare the variables that a reader feeds."""
     lod_levels = [0] * len(shapes) if lod_levels is None else list(lod_levels)
     if not shapes or not len(shapes) == len(dtypes) == len(lod_levels):
-        raise InvalidArgumentError(f"{what}: {len(shapes)} shapes, {len(dtypes)} dtypes and {len(lod_levels)} lod_levels; give one of each for "
-                                   "every variable, and at least one")
+        raise InvalidArgumentError(f"{what}: {len(shapes)} shapes, {len(dtypes)} dtypes and {len(lod_levels)} lod_levels; give one of each "
+                                   "for every variable, and at least one")
     name = name or unique_name.generate(what)
     block = default_main_program().global_block()
     return [block.create_var(name=f"{name}_slot_{i}", shape=list(shape), dtype=dtype, lod_level=level, stop_gradient=True, is_data=True)
@@ -45,7 +46,8 @@ def py_reader(capacity: int, shapes: Sequence[Sequence[int]], dtypes: Sequence[A
     """Return a reader of batches that the script makes; ``read_file`` gives its variables.
 
     ``shapes`` have the batch dimension, -1, first. Give it a generator by ``decorate_paddle_reader`` (lists of samples) or
-    ``decorate_tensor_provider`` (lists of arrays); ``start()`` begins a pass, ``fluid.core.EOFException`` ends it, ``reset()`` makes ready for the next.
+    ``decorate_tensor_provider`` (lists of arrays); ``start()`` begins a pass, ``fluid.core.EOFException`` ends it, ``reset()`` makes ready
+    for the next.
 
     ``capacity`` batches are ready ahead, at most. ``dtypes`` has a type for each variable.
 
@@ -59,7 +61,8 @@ def py_reader(capacity: int, shapes: Sequence[Sequence[int]], dtypes: Sequence[A
     return _py_reader(_slots("py_reader", name, shapes, dtypes, lod_levels), capacity, use_double_buffer, name=name)
 
 
-def create_py_reader_by_data(capacity: int, feed_list: Sequence[Variable], name: str | None = None, use_double_buffer: bool = True) -> PyReader:
+def create_py_reader_by_data(capacity: int, feed_list: Sequence[Variable], name: str | None = None,
+                             use_double_buffer: bool = True) -> PyReader:
     """Return a reader, as ``py_reader``, that feeds variables of ``layers.data``.
 
     ``feed_list`` has the variables. ``capacity`` batches are ready ahead, at most.
@@ -104,7 +107,8 @@ def _check(reader: Any, what: str) -> None:
     from ..feeding.py_reader import PyReader
 
     if not isinstance(reader, PyReader):
-        raise TypeError(f"{what}: a reader of py_reader, create_py_reader_by_data, open_files or random_data_generator is wanted, got {reader!r}")
+        raise TypeError(f"{what}: a reader of py_reader, create_py_reader_by_data, open_files or random_data_generator is wanted, got "
+                        f"{reader!r}")
 
 
 # -- readers that need no generator of the script ---------------------------------------------------------------
@@ -140,7 +144,8 @@ def random_data_generator(low: float, high: float, shapes: Sequence[Sequence[int
         while True:
             yield [(low + (high - low) * random.random(shape)).astype("float32") for shape in shapes]
 
-    return _self_starting("random_data_generator", _slots("random_data_generator", None, shapes, ["float32"] * len(shapes), lod_levels), records, 8)
+    return _self_starting("random_data_generator", _slots("random_data_generator", None, shapes, ["float32"] * len(shapes), lod_levels),
+                          records, 8)
 
 
 def open_files(filenames: Sequence[str] | str, shapes: Sequence[Sequence[int]], lod_levels: Sequence[int], dtypes: Sequence[Any],

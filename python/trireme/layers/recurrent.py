@@ -84,8 +84,8 @@ def dynamic_lstmp(input: Variable, size: int, proj_size: int, param_attr: AttrLi
     As ``dynamic_lstm``, but the hidden state is multiplied by a matrix ``[hidden, proj_size]`` on its way out. ``cell_clip``
     and ``proj_clip`` bound the cell and the projection.
 
-    ``h_0`` [n, proj_size] and ``c_0`` [n, hidden] are the first projection and cell of each sequence; None: zeros. ``use_peepholes`` lets the
-    gates see the cell. ``proj_activation`` is applied to the projection.
+    ``h_0`` [n, proj_size] and ``c_0`` [n, hidden] are the first projection and cell of each sequence; None: zeros. ``use_peepholes`` lets
+    the gates see the cell. ``proj_activation`` is applied to the projection.
 
     ``size`` is 4 times the hidden size.
 

@@ -13,14 +13,16 @@ _AXES = {"LINEAR": 1, "BILINEAR": 2, "NEAREST": 2, "TRILINEAR": 3}
 
 
 def image_resize(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, resample: str = "BILINEAR",
-                 actual_shape: Variable | None = None, align_corners: bool = True, align_mode: int = 1, data_format: str | None = None) -> Variable:
+                 actual_shape: Variable | None = None, align_corners: bool = True, align_mode: int = 1,
+                 data_format: str | None = None) -> Variable:
     """Return images [n, c, h, w] in another size.
 
-    The size is ``out_shape``, a list [height, width] of ints or int32 variables [1], or an int32 variable [2]; or ``scale`` times the old one, a
-    number or a float32 variable [1]. ``actual_shape``, an int32 variable [2], overrides both when it is run. ``resample`` is "BILINEAR" (mixed of the
-    four nearest elements) or "NEAREST"; "LINEAR" is for lines [n, c, w], "TRILINEAR" for volumes [n, c, d, h, w]. With ``align_corners`` the centres of
-    the corners meet: ``s = k (m - 1) / (n - 1)`` is the place of element k of n among m. Without, it is ``s = k m / n``, or
-    ``(k + 1/2) m / n - 1/2`` of linear ones with ``align_mode`` 0. ``data_format`` may name the order of dimensions that is taken anyway.
+    The size is ``out_shape``, a list [height, width] of ints or int32 variables [1], or an int32 variable [2]; or ``scale`` times the old
+    one, a number or a float32 variable [1]. ``actual_shape``, an int32 variable [2], overrides both when it is run. ``resample`` is
+    "BILINEAR" (mixed of the four nearest elements) or "NEAREST"; "LINEAR" is for lines [n, c, w], "TRILINEAR" for volumes [n, c, d, h, w].
+    With ``align_corners`` the centres of the corners meet: ``s = k (m - 1) / (n - 1)`` is the place of element k of n among m. Without, it
+    is ``s = k m / n``, or ``(k + 1/2) m / n - 1/2`` of linear ones with ``align_mode`` 0. ``data_format`` may name the order of dimensions
+    that is taken anyway.
 
     >>> image = fluid.layers.data("image", [3, 8, 8])
     >>> fluid.layers.image_resize(image, [12, 16])
@@ -75,7 +77,8 @@ def resize_linear(input: Variable, out_shape: Any = None, scale: Any = None, nam
     return image_resize(input, out_shape, scale, name, "LINEAR", actual_shape, align_corners, align_mode, data_format)
 
 
-def resize_bilinear(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, actual_shape: Variable | None = None,
+def resize_bilinear(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None,
+                    actual_shape: Variable | None = None,
                     align_corners: bool = True, align_mode: int = 1, data_format: str = "NCHW") -> Variable:
     """Return images [n, c, h, w] in another size, mixed of the four nearest elements: see `image_resize`.
 
@@ -88,7 +91,8 @@ def resize_bilinear(input: Variable, out_shape: Any = None, scale: Any = None, n
     return image_resize(input, out_shape, scale, name, "BILINEAR", actual_shape, align_corners, align_mode, data_format)
 
 
-def resize_trilinear(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, actual_shape: Variable | None = None,
+def resize_trilinear(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None,
+                     actual_shape: Variable | None = None,
                      align_corners: bool = True, align_mode: int = 1, data_format: str = "NCDHW") -> Variable:
     """Return volumes [n, c, d, h, w] in another size, mixed of the eight nearest elements: see `image_resize`.
 
@@ -155,4 +159,5 @@ def grid_sampler(x: Variable, grid: Variable, name: str | None = None) -> Variab
     return LayerHelper("grid_sampler", name=name).append("grid_sampler", {"X": [x], "Grid": [grid]}, slot="Output")
 
 
-__all__ = ["image_resize", "resize_linear", "resize_bilinear", "resize_trilinear", "resize_nearest", "image_resize_short", "affine_grid", "grid_sampler"]
+__all__ = ["image_resize", "resize_linear", "resize_bilinear", "resize_trilinear", "resize_nearest", "image_resize_short", "affine_grid",
+           "grid_sampler"]

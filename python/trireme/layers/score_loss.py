@@ -13,7 +13,8 @@ from .tensor import cast, fill_constant_batch_size_like, one_hot, reshape, trans
 
 
 def kldiv_loss(x: Variable, target: Variable, reduction: str = "mean", name: str | None = None) -> Variable:
-    """Return the Kullback-Leibler divergence of ``target`` from ``exp(x)``: ``target (log(target) - x)``, 0 where ``target`` is not above 0.
+    """Return the Kullback-Leibler divergence of ``target`` from ``exp(x)``: ``target (log(target) - x)``, 0 where ``target`` is not above
+    0.
 
     ``reduction``: "mean" and "sum" of all elements, "batchmean" is the sum divided by the rows, [1] each; "none" leaves the elements.
 
@@ -60,8 +61,8 @@ def teacher_student_sigmoid_loss(input: Variable, label: Variable, soft_max_up_b
                                  soft_max_lower_bound: float = -15.0) -> Variable:
     """Return the cross entropy of scores [n, 1] and clicks, and of scores and what a teacher thought, where there is a teacher.
 
-    ``label`` is -2 (no click) or -1 (click) without a teacher, and z or 1 + z with one who thought z, from 0 to 1. Scores outside of the bounds
-    have no gradient.
+    ``label`` is -2 (no click) or -1 (click) without a teacher, and z or 1 + z with one who thought z, from 0 to 1. Scores outside of the
+    bounds have no gradient.
 
     The bounds are ``soft_max_lower_bound`` and ``soft_max_up_bound``.
 
@@ -106,8 +107,8 @@ def dice_loss(input: Variable, label: Variable, epsilon: float = 1e-5) -> Variab
 def npair_loss(anchor: Variable, positive: Variable, labels: Variable, l2_reg: float = 0.002) -> Variable:
     """Return the N-pair loss (Sohn, 2016) of embeddings [n, d], [1]: each anchor should be nearest to the positives of its label.
 
-    It is the cross entropy between ``softmax(anchor positive')`` and the rows' equal labels, plus ``l2_reg / 4`` times the mean squared lengths
-    of both. ``labels`` holds n numbers.
+    It is the cross entropy between ``softmax(anchor positive')`` and the rows' equal labels, plus ``l2_reg / 4`` times the mean squared
+    lengths of both. ``labels`` holds n numbers.
 
     >>> anchor, positive, labels = fluid.layers.data("a", [6]), fluid.layers.data("p", [6]), fluid.layers.data("l", [1])
     >>> fluid.layers.npair_loss(anchor, positive, labels).shape
@@ -130,16 +131,18 @@ def _equal(x: Variable, y: Variable) -> Variable:
     return LayerHelper("equal").append("equal", {"X": [x], "Y": [y]}, dtype=VarType.BOOL, stop_gradient=True)
 
 
-def sampled_softmax_with_cross_entropy(logits: Variable, label: Variable, num_samples: int, num_true: int = 1, remove_accidental_hits: bool = True,
+def sampled_softmax_with_cross_entropy(logits: Variable, label: Variable, num_samples: int, num_true: int = 1,
+                                       remove_accidental_hits: bool = True,
                                        use_customized_samples: bool = False, customized_samples: Variable | None = None,
                                        customized_probabilities: Variable | None = None, seed: int = 0) -> Variable:
     """Return the softmax cross entropy of scores [n, classes] over the true classes [n, num_true] and ``num_samples`` drawn ones: [n, 1].
 
-    Classes are drawn without repetition, by the log-uniform distribution, once for all rows; or they are given, the true ones first, with how
-    often each is to be expected: [n, num_true + num_samples] both. Each true class counts ``1 / num_true``.
+    Classes are drawn without repetition, by the log-uniform distribution, once for all rows; or they are given, the true ones first, with
+    how often each is to be expected: [n, num_true + num_samples] both. Each true class counts ``1 / num_true``.
 
     ``logits`` are the scores. With ``remove_accidental_hits`` a drawn class that is a true one of the row does not count. With
-    ``use_customized_samples`` the classes are ``customized_samples``, and ``customized_probabilities`` says how often each is to be expected.
+    ``use_customized_samples`` the classes are ``customized_samples``, and ``customized_probabilities`` says how often each is to be
+    expected.
 
     >>> x, label = fluid.layers.data("x", [1000]), fluid.layers.data("label", [1], dtype="int64")
     >>> fluid.layers.sampled_softmax_with_cross_entropy(x, label, num_samples=25).shape
@@ -149,7 +152,8 @@ def sampled_softmax_with_cross_entropy(logits: Variable, label: Variable, num_sa
     inputs: dict[str, Any] = {"Logits": [logits], "Labels": [label]}
     if use_customized_samples:
         if customized_samples is None or customized_probabilities is None:
-            raise ValueError("sampled_softmax_with_cross_entropy: use_customized_samples needs customized_samples and customized_probabilities")
+            raise ValueError("sampled_softmax_with_cross_entropy: use_customized_samples needs customized_samples and "
+                             "customized_probabilities")
         inputs.update(CustomizedSamples=[customized_samples], CustomizedProbabilities=[customized_probabilities])
     if label.shape[-1:] not in ((num_true,), (None,)):
         raise ValueError(f"sampled_softmax_with_cross_entropy: num_true is {num_true}, but label is {label!r}")
@@ -158,7 +162,8 @@ def sampled_softmax_with_cross_entropy(logits: Variable, label: Variable, num_sa
     kept = {slot: [helper.create_variable_for_type_inference(None, stop_gradient=True)]
             for slot in ("Samples", "Probabilities", "LogitsDim", "LabelsDim")}
     helper.append_op(type="sample_logits", inputs=inputs, outputs={**kept, "SampledLogits": [picked], "SampledLabels": [places]},
-                     attrs={"use_customized_samples": use_customized_samples, "uniq": True, "remove_accidental_hits": remove_accidental_hits,
+                     attrs={"use_customized_samples": use_customized_samples, "uniq": True,
+                            "remove_accidental_hits": remove_accidental_hits,
                             "num_samples": num_samples, "seed": seed})
     truth = one_hot(reshape(places, [-1, num_true, 1]), num_true + num_samples)
     truth = math.scale(math.reduce_sum(truth, dim=1), 1.0 / num_true)
@@ -170,8 +175,8 @@ def sampled_softmax_with_cross_entropy(logits: Variable, label: Variable, num_sa
 def continuous_value_model(input: Variable, cvm: Variable, use_cvm: bool = True) -> Variable:
     """Return embeddings [n, d] whose first two columns, counts of shows and clicks, are logs; or, without ``use_cvm``, left out.
 
-    ``cvm`` holds the samples' own counts, [n, 2], or a row for each sequence of ``input``: they are the gradient of these columns, which a sparse
-    table adds up.
+    ``cvm`` holds the samples' own counts, [n, 2], or a row for each sequence of ``input``: they are the gradient of these columns, which a
+    sparse table adds up.
 
     >>> rows, counts = fluid.layers.data("rows", [10]), fluid.layers.data("counts", [2])
     >>> fluid.layers.continuous_value_model(rows, counts, use_cvm=False)

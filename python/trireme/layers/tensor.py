@@ -87,15 +87,16 @@ def fill_constant_batch_size_like(input: Variable, shape: Sequence[int], dtype: 
                                   input_dim_idx: int = 0, output_dim_idx: int = 0) -> Variable:
     """Return ``fill_constant`` with one dimension as large as one of ``input``.
 
-    Dimension ``output_dim_idx`` of ``shape`` is replaced by dimension ``input_dim_idx`` of ``input``; ``value`` is the number that fills the
-    result.
+    Dimension ``output_dim_idx`` of ``shape`` is replaced by dimension ``input_dim_idx`` of ``input``; ``value`` is the number that fills
+    the result.
 
     >>> x = fluid.layers.data("x", [4])
     >>> fluid.layers.fill_constant_batch_size_like(x, [-1, 8], "float32", 0.0)
     Variable('fill_constant_batch_size_like_0.tmp_0', float32[?, 8])
     """
     attrs = {"shape": [-1 if dim is None else dim for dim in shape], "dtype": int(convert_dtype(dtype)),
-             "value": constant_for("fill_constant_batch_size_like: value", value, dtype), "input_dim_idx": input_dim_idx, "output_dim_idx": output_dim_idx}
+             "value": constant_for("fill_constant_batch_size_like: value", value, dtype), "input_dim_idx": input_dim_idx,
+             "output_dim_idx": output_dim_idx}
     return LayerHelper("fill_constant_batch_size_like").append(
         "fill_constant_batch_size_like", {"Input": [input]}, attrs, dtype=dtype, stop_gradient=True)
 

@@ -131,7 +131,8 @@ def scatter(input: Variable, index: Variable, updates: Variable, name: str | Non
     >>> fluid.layers.scatter(x, fluid.layers.data("i", [1], dtype="int64"), new)
     Variable('scatter_0.tmp_0', float32[?, 3])
     """
-    return LayerHelper("scatter", name=name).append("scatter", {"X": [input], "Ids": [index], "Updates": [updates]}, {"overwrite": overwrite})
+    return LayerHelper("scatter", name=name).append("scatter", {"X": [input], "Ids": [index], "Updates": [updates]},
+                                                    {"overwrite": overwrite})
 
 
 def gather_nd(input: Variable, index: Variable, name: str | None = None) -> Variable:
@@ -321,7 +322,8 @@ def where(condition: Variable) -> Variable:
 
 
 def _random_like(type: str, input: Variable, shape: Sequence[int], dtype: DTypeLike, from_dim: int, to_dim: int, **attrs: Any) -> Variable:
-    return LayerHelper(type).append(type, {"Input": [input]}, {"shape": list(shape), "dtype": int(convert_dtype(dtype)), "input_dim_idx": from_dim,
+    return LayerHelper(type).append(type, {"Input": [input]}, {"shape": list(shape), "dtype": int(convert_dtype(dtype)),
+                                                               "input_dim_idx": from_dim,
                                                                "output_dim_idx": to_dim, **attrs}, dtype=dtype, stop_gradient=True)
 
 
@@ -334,12 +336,12 @@ def uniform_random_batch_size_like(input: Variable, shape: Sequence[int], dtype:
     >>> fluid.layers.uniform_random_batch_size_like(fluid.layers.data("x", [3]), [-1, 5]).shape
     (None, 5)
     """
-    return _random_like("uniform_random_batch_size_like", input, shape, dtype, input_dim_idx, output_dim_idx, min=float(min), max=float(max),
-                        seed=seed)
+    return _random_like("uniform_random_batch_size_like", input, shape, dtype, input_dim_idx, output_dim_idx, min=float(min),
+                        max=float(max), seed=seed)
 
 
-def gaussian_random_batch_size_like(input: Variable, shape: Sequence[int], input_dim_idx: int = 0, output_dim_idx: int = 0, mean: float = 0.0,
-                                    std: float = 1.0, seed: int = 0, dtype: DTypeLike = "float32") -> Variable:
+def gaussian_random_batch_size_like(input: Variable, shape: Sequence[int], input_dim_idx: int = 0, output_dim_idx: int = 0,
+                                    mean: float = 0.0, std: float = 1.0, seed: int = 0, dtype: DTypeLike = "float32") -> Variable:
     """Return normally distributed numbers in ``shape``, of which dimension ``output_dim_idx`` is that of ``input``.
 
     ``input_dim_idx`` is the dimension of ``input`` that is taken; ``mean`` and ``std`` are those of the distribution.
@@ -347,11 +349,13 @@ def gaussian_random_batch_size_like(input: Variable, shape: Sequence[int], input
     >>> fluid.layers.gaussian_random_batch_size_like(fluid.layers.data("x", [3]), [-1, 5]).shape
     (None, 5)
     """
-    return _random_like("gaussian_random_batch_size_like", input, shape, dtype, input_dim_idx, output_dim_idx, mean=float(mean), std=float(std),
-                        seed=seed)
+    return _random_like("gaussian_random_batch_size_like", input, shape, dtype, input_dim_idx, output_dim_idx, mean=float(mean),
+                        std=float(std), seed=seed)
 
 
-__all__ = ["pad", "pad_constant_like", "crop", "cumsum", "reverse", "argsort", "multiplex", "linspace", "scatter", "gather_nd", "scatter_nd_add", "scatter_nd",
+__all__ = ["pad", "pad_constant_like", "crop", "cumsum", "reverse", "argsort", "multiplex", "linspace", "scatter", "gather_nd",
+           "scatter_nd_add", "scatter_nd",
            "hash", "sampling_id",
-           "reduce_all", "reduce_any", "rank", "ones_like", "eye", "diag", "size", "merge_selected_rows", "get_tensor_from_selected_rows", "where",
+           "reduce_all", "reduce_any", "rank", "ones_like", "eye", "diag", "size", "merge_selected_rows", "get_tensor_from_selected_rows",
+           "where",
            "uniform_random_batch_size_like", "gaussian_random_batch_size_like"]

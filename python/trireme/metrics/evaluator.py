@@ -1,4 +1,5 @@
-"""Metrics whose counts are variables of the program, added up in it batch by batch. ``fluid.metrics`` counts in Python, on fetched values."""
+"""Metrics whose counts are variables of the program, added up in it batch by batch. ``fluid.metrics`` counts in Python, on fetched
+values."""
 
 from __future__ import annotations
 
@@ -140,7 +141,8 @@ class EditDistance(Evaluator):
         self.metrics += [distances, count]
 
     def eval(self, executor: Runner, eval_program: Program | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean distance and the share of wrong sequences, [1] each. ``eval_program`` is the program to use, by default a new one."""
+        """Return the mean distance and the share of wrong sequences, [1] each. ``eval_program`` is the program to use, by default a new
+        one."""
         total, count, wrong = map(_number, self.states)
         if not count:
             raise ValueError("EditDistance: there was no data: run the program first")

@@ -13,8 +13,8 @@ import numpy as np
 class MetricBase:
     """Base: ``update`` with each batch, ``eval`` at the end, ``reset`` to begin anew.
 
-    ``name`` (None: that of the class) is what ``str`` returns. A metric of your own counts in public attributes, which ``distributed.merge_metric``
-    adds up over trainers:
+    ``name`` (None: that of the class) is what ``str`` returns. A metric of your own counts in public attributes, which
+    ``distributed.merge_metric`` adds up over trainers:
 
     >>> class Share(fluid.metrics.MetricBase):
     ...     def reset(self):
@@ -49,8 +49,8 @@ class MetricBase:
         raise NotImplementedError
 
     def counts(self) -> Any:
-        """Return what ``update`` has counted, all of which adds up over batches, and so over trainers: public attributes that are numbers, and
-        arrays."""
+        """Return what ``update`` has counted, all of which adds up over batches, and so over trainers: public attributes that are numbers,
+        and arrays."""
         return {name: value for name, value in self.__dict__.items()
                 if isinstance(value, np.ndarray) or (not name.startswith("_") and isinstance(value, (int, float, np.number)))}
 
@@ -99,7 +99,8 @@ class Accuracy(MetricBase):
         self.value = self.weight = 0.0
 
     def update(self, value: Any, weight: Any) -> None:
-        """Add a batch: ``value`` is its accuracy from 0 to 1, ``weight`` its number of samples. Each is a number or an array of one element."""
+        """Add a batch: ``value`` is its accuracy from 0 to 1, ``weight`` its number of samples. Each is a number or an array of one
+        element."""
         value, weight = (float(_first(x)) for x in (value, weight))
         if not 0 <= weight < float("inf"):
             raise ValueError(f"Accuracy: weight must be a finite number of at least 0, got {weight!r}")
@@ -217,8 +218,10 @@ class ChunkEvaluator(MetricBase):
         """Set the counts to 0."""
         self.num_infer_chunks = self.num_label_chunks = self.num_correct_chunks = 0
 
-    def update(self, num_infer_chunks: Any, num_label_chunks: Any, num_correct_chunks: Any) -> None:    # type: ignore[override]  # as in Fluid
-        """Add a batch: ``num_infer_chunks`` chunks were found, ``num_label_chunks`` are there, ``num_correct_chunks`` were found and are right."""
+    # the arguments are Fluid's
+    def update(self, num_infer_chunks: Any, num_label_chunks: Any, num_correct_chunks: Any) -> None:    # type: ignore[override]
+        """Add a batch: ``num_infer_chunks`` chunks were found, ``num_label_chunks`` are there, ``num_correct_chunks`` were found and are
+        right."""
         found, real, right = (int(_first(x)) for x in (num_infer_chunks, num_label_chunks, num_correct_chunks))
         if not 0 <= right <= min(found, real):
             raise ValueError(f"{self._name}: {right} correct chunks of {found} found, with {real} in the labels")

@@ -1,7 +1,8 @@
 """Checksums of the files of a model: written when it is saved, compared when it is loaded.
 
-A folder of an export has the file ``__checksums__``. A saved model has them at the end of its program's file, in a field that Fluid skips, so that
-its folder holds the same files as Fluid's (storage/trireme_checkpoint.h describes both). A model without checksums is loaded as it is.
+A folder of an export has the file ``__checksums__``. A saved model has them at the end of its program's file, in a field that Fluid skips,
+so that its folder holds the same files as Fluid's (storage/trireme_checkpoint.h describes both). A model without checksums is loaded as it
+is.
 """
 
 from __future__ import annotations

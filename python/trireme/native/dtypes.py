@@ -112,9 +112,11 @@ def convert_dtype(dtype: DTypeLike) -> VarType:
 
 
 def array_of(values: Any, dtype: np.dtype[Any] | None, name: str) -> np.ndarray:
-    """Return what is no array yet, such as lists, as an array of ``dtype``, for the feed ``name``. DTypeError: the type cannot hold a value.
+    """Return what is no array yet, such as lists, as an array of ``dtype``, for the feed ``name``. DTypeError: the type cannot hold a
+    value.
 
-    An integer holds no fraction, a flag nothing but 0 and 1, and a float no number beyond its range. Texts are read as numbers. Nothing holds None.
+    An integer holds no fraction, a flag nothing but 0 and 1, and a float no number beyond its range. Texts are read as numbers. Nothing
+    holds None.
     """
     array = np.asarray(values)
     if dtype is None or array.dtype == dtype:
@@ -151,11 +153,14 @@ def constant_for(what: str, value: Any, dtype: DTypeLike) -> float:
     with np.errstate(over="ignore"):
         kept = float(np.float32(number))
     limits: Any = np.iinfo(kind) if kind.kind in "iu" else None
-    is_held = kept == number and limits.min <= number <= limits.max if limits else kind.kind == "b" or np.isfinite(kept) or not np.isfinite(number)
+    if limits:
+        is_held = kept == number and limits.min <= number <= limits.max
+    else:
+        is_held = kind.kind == "b" or np.isfinite(kept) or not np.isfinite(number)
     if is_held:
         return number
-    raise DTypeError(f"{what} is {value!r}, which {kind} cannot hold by this operator (it keeps a constant as float32); layers.assign takes an array "
-                     f"of any {kind}\n  your line: {user_line()}")
+    raise DTypeError(f"{what} is {value!r}, which {kind} cannot hold by this operator (it keeps a constant as float32); layers.assign "
+                     f"takes an array of any {kind}\n  your line: {user_line()}")
 
 
 def bfloat16_bits(array: np.ndarray) -> np.ndarray:

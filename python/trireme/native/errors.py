@@ -343,7 +343,8 @@ def _user_source() -> str:
 def error_of(status: int, context: str = "") -> BaseException:
     """Return the exception for a failure that the core has just reported.
 
-    ``status`` is the core's code of the failure, and ``context`` a line that the core does not know. Ctrl-C in a function that a program has called is a KeyboardInterrupt.
+    ``status`` is the core's code of the failure, and ``context`` a line that the core does not know. Ctrl-C in a function that a program
+    has called is a KeyboardInterrupt.
 
     >>> from trireme._core import lib
     >>> from trireme.errors import error_of
@@ -381,7 +382,8 @@ def check(status: int, context: str = "") -> None:
         raise error_of(status, context)
 
 
-__all__ = ["TriremeError", "EnforceNotMet", "InvalidArgumentError", "ShapeError", "DTypeError", "RangeError", "NotFoundError", "ExistsError",
+__all__ = ["TriremeError", "EnforceNotMet", "InvalidArgumentError", "ShapeError", "DTypeError", "RangeError", "NotFoundError",
+           "ExistsError",
            "FileError", "FormatError", "OutOfMemoryError", "NotFiniteError", "UnsupportedError", "TimedOutError", "PeerError",
            "RunInterruptedError", "MissingLibraryError", "EOFException", "LengthsError", "check", "check_whole", "error_of", "package_file",
            "user_frame", "user_line"]

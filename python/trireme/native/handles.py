@@ -1,13 +1,15 @@
 """Owning native memory from Python, whatever order Python finalises objects in, and whatever threads do meanwhile.
 
-The collector may finalise a scope before the executor whose plans look at it. So native memory is not freed by the object that wraps it but by
-its last *user*: each wrapper is one, so is each piece of native memory that needs another, and so is a thread inside ``with native as ptr``.
+The collector may finalise a scope before the executor whose plans look at it. So native memory is not freed by the object that wraps it but
+by its last *user*: each wrapper is one, so is each piece of native memory that needs another, and so is a thread inside ``with native as
+ptr``.
 
-Every class that has native memory is a ``Handle``. A handle lets its memory go once, whichever threads ask for it. From then on each use of it
-raises an error that names the class. Copies are refused by name, unless the class says what a copy is.
+Every class that has native memory is a ``Handle``. A handle lets its memory go once, whichever threads ask for it. From then on each use of
+it raises an error that names the class. Copies are refused by name, unless the class says what a copy is.
 
-Scopes, programs, executors and datasets have a lock, which a run holds. In a child made by fork a lock that another thread held stays locked for ever, and
-what the run was changing stays half changed. So there such an object refuses to be used. An object that no thread was using works as in the parent.
+Scopes, programs, executors and datasets have a lock, which a run holds. In a child made by fork a lock that another thread held stays
+locked for ever, and what the run was changing stays half changed. So there such an object refuses to be used. An object that no thread was
+using works as in the parent.
 """
 
 from __future__ import annotations
@@ -75,7 +77,8 @@ class Native:
 
 
 class _Freed(Native):
-    """What a native becomes whose last user has let go. A class of its own, because whatever watches ``ptr`` would slow each use of a living one."""
+    """What a native becomes whose last user has let go. A class of its own, because whatever watches ``ptr`` would slow each use of a
+    living one."""
 
     __slots__ = ()
 
@@ -133,8 +136,8 @@ class Uncopied:
 
 
 class Handle(Uncopied):
-    """An object with native memory, ``_native``; most have a lock, ``_lock``. Where ``__init__`` has raised neither may be there, and the class must not have
-    them instead: attributes of a class under the same names slow each look at an object's own.
+    """An object with native memory, ``_native``; most have a lock, ``_lock``. Where ``__init__`` has raised neither may be there, and the
+    class must not have them instead: attributes of a class under the same names slow each look at an object's own.
     """
 
     __slots__ = ()

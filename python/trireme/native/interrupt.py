@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-from _signal import SIGINT, default_int_handler, getsignal  # type: ignore[import-not-found]   # signal and threading take a millisecond to load
+# signal and threading take a millisecond to load
+from _signal import SIGINT, default_int_handler, getsignal  # type: ignore[import-not-found]
 from _thread import get_native_id, start_new_thread
 from time import monotonic, sleep
 from typing import Any

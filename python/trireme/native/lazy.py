@@ -9,8 +9,8 @@ from typing import Any
 
 
 def load_later(package: str, names: Mapping[str, Sequence[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return a package's ``__getattr__`` and ``__dir__``. ``names``: modules, relative to the package -> what of them has its name in the package, too: a value of the
-    module, or a module in it. "" is the package itself."""
+    """Return a package's ``__getattr__`` and ``__dir__``. ``names``: modules, relative to the package -> what of them has its name in the
+    package, too: a value of the module, or a module in it. "" is the package itself."""
     module_of = {name: module for module, found in names.items() for name in found}
 
     def getattr_(name: str) -> Any:

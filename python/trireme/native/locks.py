@@ -1,7 +1,8 @@
 """Locks of the process, which are free in a child made by fork.
 
-A child has a copy of each lock, but only the thread that forked: a lock that another thread held would stay locked for ever. Those here guard counts and
-lists for a few instructions, so a child has them anew. Objects have locks of their own (handles.py). The core has ``framework/base/fork_lock.h`` for the same.
+A child has a copy of each lock, but only the thread that forked: a lock that another thread held would stay locked for ever. Those here
+guard counts and lists for a few instructions, so a child has them anew. Objects have locks of their own (handles.py). The core has
+``framework/base/fork_lock.h`` for the same.
 """
 
 from __future__ import annotations

@@ -65,9 +65,9 @@ def get_matmul_precision() -> str:
 def set_winograd(allow: bool) -> None:
     """Say whether convolutions of float32 may go by Winograd's way (True, the default), which is two to four times as fast and rounds more.
 
-    It concerns convolutions with filters of 2x2 to 5x5 and a stride of 1 or 2, forward and backward, and 7x7 with few channels. An element then lies within about ``4 * 2**-24 * max|x| * sum|w|``
-    of the exact value (twice that with a stride of 2), without it within about a quarter of that. It holds for runs that begin later. ``TRIREME_WINOGRAD=0`` is False
-    for a process whose script does not say.
+    It concerns convolutions with filters of 2x2 to 5x5 and a stride of 1 or 2, forward and backward, and 7x7 with few channels. An element
+    then lies within about ``4 * 2**-24 * max|x| * sum|w|`` of the exact value (twice that with a stride of 2), without it within about a
+    quarter of that. It holds for runs that begin later. ``TRIREME_WINOGRAD=0`` is False for a process whose script does not say.
 
     ``allow`` is that choice.
 

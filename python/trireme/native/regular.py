@@ -29,7 +29,8 @@ def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
 
 
 def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
-    """Return a file's bytes, as many as it has when it is opened. FileError: it is no regular file, cannot be read, or has more than ``most`` bytes."""
+    """Return a file's bytes, as many as it has when it is opened. FileError: it is no regular file, cannot be read, or has more than
+    ``most`` bytes."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > most:

@@ -111,7 +111,8 @@ class ScopeVariable(Uncopied):
         tensor = kind(_native=self._scope._native, _ptr=lib.tr_var_tensor(self._ptr))
         tensor._what = f"the tensor of variable {self.name!r}"
         if (code := lib.tr_var_kind_of(self._ptr)) in (VarType.LOD_TENSOR_ARRAY, VarType.RAW):
-            tensor._what += f", which holds {'an array of tensors' if code == VarType.LOD_TENSOR_ARRAY else 'a sparse table or the like'} and no tensor,"
+            held = "an array of tensors" if code == VarType.LOD_TENSOR_ARRAY else "a sparse table or the like"
+            tensor._what += f", which holds {held} and no tensor,"
         return tensor
 
     def get_selected_rows(self) -> SelectedRows:

@@ -139,8 +139,8 @@ def _offsets(lod: Sequence[Sequence[int]]) -> tuple[Any, Any, list[Any]]:
 class _Tensor(Handle):
     """What LoDTensor and SelectedRows share: one native tensor, of its own or in a scope.
 
-    ``copy.copy`` makes another handle of the same tensor, ``copy.deepcopy`` a tensor of its own with the same values. ``pickle`` keeps values.
-    A tensor that was never set has no values, and says so to whatever reads them. One that was set may have no rows.
+    ``copy.copy`` makes another handle of the same tensor, ``copy.deepcopy`` a tensor of its own with the same values. ``pickle`` keeps
+    values. A tensor that was never set has no values, and says so to whatever reads them. One that was set may have no rows.
     """
 
     _what = "the tensor"                               # what errors call it
@@ -195,8 +195,8 @@ class _Tensor(Handle):
         return VarType(code)
 
     def _refuse_unset(self, what: str) -> NoReturn:
-        raise InvalidArgumentError(f"{what} was never set: it has no data type, shape or values. Call set(array) first, or where it is a variable "
-                                   f"of a scope run the program that computes it, or load it\n  your line: {user_line()}")
+        raise InvalidArgumentError(f"{what} was never set: it has no data type, shape or values. Call set(array) first, or where it is a "
+                                   f"variable of a scope run the program that computes it, or load it\n  your line: {user_line()}")
 
     def numpy(self) -> np.ndarray:
         """Return the data as an array that shares the memory; see the head of this module. Of bfloat16 it is a copy in float32.
@@ -262,7 +262,8 @@ class LoDTensor(_Tensor):
     ([2, 2], [1, 1])
     """
 
-    def __init__(self, recursive_seq_lens: Sequence[Sequence[int]] | None = None, *, _native: Native | None = None, _ptr: Any = None) -> None:
+    def __init__(self, recursive_seq_lens: Sequence[Sequence[int]] | None = None, *, _native: Native | None = None,
+                 _ptr: Any = None) -> None:
         super().__init__(_native, _ptr)
         if recursive_seq_lens is not None:
             self.set_recursive_sequence_lengths(recursive_seq_lens)
@@ -273,8 +274,8 @@ class LoDTensor(_Tensor):
     def set(self, array: Any, place: CPUPlace | None = None) -> None:
         """Copy ``array`` into the tensor. Sequence offsets, which may be set first, stay if they fit its rows, and are dropped otherwise.
 
-        An array of uint16 is taken for the bits of bfloat16, as one of ``ml_dtypes.bfloat16`` is. Floats that are set into a tensor of bfloat16 are
-        rounded to it.
+        An array of uint16 is taken for the bits of bfloat16, as one of ``ml_dtypes.bfloat16`` is. Floats that are set into a tensor of
+        bfloat16 are rounded to it.
         """
         lod = self.lod()
         self._set(array)
@@ -403,7 +404,8 @@ def samples_of(value: Any) -> int:
 
 
 def samples_of_batch(feed: Mapping[str, Any], kept: Container[str]) -> int:
-    """Return the samples of a batch: those of the first feed that is none of the variables ``kept``, which persist. 1: there is no such feed."""
+    """Return the samples of a batch: those of the first feed that is none of the variables ``kept``, which persist. 1: there is no such
+    feed."""
     return next((samples_of(value) for name, value in feed.items() if name not in kept), 1)
 
 

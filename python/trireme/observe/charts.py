@@ -36,6 +36,12 @@ def _columns(names: Iterable[str]) -> int:
     return max(1, min(4, (_WIDTH - _LEFT) // (24 + 6 * max(map(len, names)))))
 
 
+def _svg(height: int) -> str:
+    """Return the tag that begins a picture of this height."""
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" role="img" '
+            'font-family="sans-serif" font-size="11">')
+
+
 def line_chart(curves: Curves, x_label: str, y_label: str, from_zero: bool = False) -> str:
     """Return a chart of curves by their names; "" where no curve has two finite points."""
     drawn = {name: [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)] for name, points in curves.items()}
@@ -49,15 +55,16 @@ def line_chart(curves: Curves, x_label: str, y_label: str, from_zero: bool = Fal
     left, right = min(xs), max(*xs, min(xs) + 1e-9)
 
     def at(x: float, y: float) -> tuple[float, float]:
-        return (_LEFT + (x - left) / (right - left) * (_WIDTH - _LEFT - _RIGHT), _HEIGHT - _BOTTOM - (y - low) / (high - low) * (_HEIGHT - _TOP - _BOTTOM))
+        across, up = (x - left) / (right - left), (y - low) / (high - low)
+        return _LEFT + across * (_WIDTH - _LEFT - _RIGHT), _HEIGHT - _BOTTOM - up * (_HEIGHT - _TOP - _BOTTOM)
 
     columns = _columns(drawn)
     legend = 18 * math.ceil(len(drawn) / columns) if len(drawn) > 1 else 0
-    parts = [(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT + legend}" width="{_WIDTH}" height="{_HEIGHT + legend}" role="img" '
-              f'font-family="sans-serif" font-size="11"><title>{escape(y_label)}</title>')]
+    parts = [f"{_svg(_HEIGHT + legend)}<title>{escape(y_label)}</title>"]
     for y in ticks(low, high):
         _, v = at(left, y)
-        parts.append(f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{v:.1f}" y2="{v:.1f}" stroke="#ddd"/><text x="{_LEFT - 6}" y="{v + 4:.1f}" text-anchor="end">{_number(y)}</text>')
+        parts.append(f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{v:.1f}" y2="{v:.1f}" stroke="#ddd"/><text x="{_LEFT - 6}" '
+                     f'y="{v + 4:.1f}" text-anchor="end">{_number(y)}</text>')
     for x in ticks(left, right, 8):
         u, _ = at(x, low)
         parts.append(f'<text x="{u:.1f}" y="{_HEIGHT - _BOTTOM + 16}" text-anchor="middle">{_number(x)}</text>')
@@ -69,7 +76,8 @@ def line_chart(curves: Curves, x_label: str, y_label: str, from_zero: bool = Fal
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.6"/>')
         if legend:
             u, v = _LEFT + number % columns * ((_WIDTH - _LEFT) // columns), _HEIGHT + 12 + 18 * (number // columns)
-            parts.append(f'<rect x="{u}" y="{v - 9}" width="10" height="10" fill="{colour}"/><text x="{u + 14}" y="{v}">{escape(name)}</text>')
+            parts.append(f'<rect x="{u}" y="{v - 9}" width="10" height="10" fill="{colour}"/><text x="{u + 14}" '
+                         f'y="{v}">{escape(name)}</text>')
     return "".join(parts) + "</svg>"
 
 
@@ -80,16 +88,18 @@ def stacked_bars(rows: Sequence[tuple[str, Mapping[str, float]]], unit: str) -> 
     if most <= 0:
         return ""
     height = 26 * len(rows) + 18 * math.ceil(len(names) / 2) + 30
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" role="img" font-family="sans-serif" font-size="11">']
+    parts = [_svg(height)]
     for number, (label, values) in enumerate(rows):
         y, x = 26 * number + 4, 90.0
         parts.append(f'<text x="84" y="{y + 14}" text-anchor="end">{escape(label)}</text>')
         for name, value in values.items():
             width = value / most * (_WIDTH - 90 - 80)
-            parts.append(f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="20" fill="{COLOURS[names.index(name) % len(COLOURS)]}"><title>{escape(name)}: {value:.3g} {unit}</title></rect>')
+            parts.append(f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="20" '
+                         f'fill="{COLOURS[names.index(name) % len(COLOURS)]}"><title>{escape(name)}: {value:.3g} {unit}</title></rect>')
             x += width
         parts.append(f'<text x="{x + 5:.1f}" y="{y + 14}">{sum(values.values()):.3g} {unit}</text>')
     for number, name in enumerate(names):
         u, v = 90 + number % 2 * 250, 26 * len(rows) + 24 + 18 * (number // 2)
-        parts.append(f'<rect x="{u}" y="{v - 9}" width="10" height="10" fill="{COLOURS[number % len(COLOURS)]}"/><text x="{u + 14}" y="{v}">{escape(name)}</text>')
+        parts.append(f'<rect x="{u}" y="{v - 9}" width="10" height="10" fill="{COLOURS[number % len(COLOURS)]}"/><text x="{u + 14}" '
+                     f'y="{v}">{escape(name)}</text>')
     return "".join(parts) + "</svg>"

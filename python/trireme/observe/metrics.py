@@ -41,7 +41,8 @@ class Collector:
         families = {
             "steps": counter("trireme_steps", "Steps of a trainer, updates of a server", labels=labels),
             "rate": gauge("trireme_steps_per_second", "Steps of a trainer, updates of a server, in a second", labels=labels),
-            "wait": gauge("trireme_wait_ratio", "Share of the time in which a trainer waits for servers, a server for gradients", labels=labels),
+            "wait": gauge("trireme_wait_ratio", "Share of the time in which a trainer waits for servers, a server for gradients",
+                          labels=labels),
             "memory": gauge("trireme_resident_memory_bytes", "Resident memory of ranks of this host", labels=labels),
             "sent": counter("trireme_sent_bytes", "Bytes sent", labels=labels),
             "received": counter("trireme_received_bytes", "Bytes received", labels=labels),
@@ -50,7 +51,8 @@ class Collector:
             "age": gauge("trireme_last_line_seconds", "Seconds since the rank's last line", labels=labels)}
         for rank in view.ranks:
             whose = [rank.role, str(rank.index), rank.host]
-            numbers = {"steps": rank.step, "rate": rank.rate, "wait": rank.wait, "memory": rank.memory, "sent": rank.sent, "received": rank.received,
+            numbers = {"steps": rank.step, "rate": rank.rate, "wait": rank.wait, "memory": rank.memory, "sent": rank.sent,
+                       "received": rank.received,
                        "skipped": rank.skipped if rank.role == "trainer" else None, "loss": rank.loss, "age": rank.age}
             for name, value in numbers.items():
                 if value is not None:

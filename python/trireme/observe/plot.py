@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from html import escape
 from itertools import pairwise
 from pathlib import Path
@@ -21,8 +21,10 @@ from .view import totals
 
 _PARTS = (("computing", "compute"), ("the script's own", "script"), ("compressing", "encode"), ("waiting for slower trainers", "others"),
           ("waiting for servers that apply", "apply"), ("waiting for the wire", "wire"))
-_STYLE = """body{font:15px/1.5 sans-serif;max-width:960px;margin:2em auto;padding:0 1em;color:#222}h1{font-size:1.4em}h2{font-size:1.1em;margin-top:2em}
-table{border-collapse:collapse}td,th{padding:.2em .8em;border-bottom:1px solid #ddd;text-align:right}td:first-child,th:first-child{text-align:left}
+_STYLE = """body{font:15px/1.5 sans-serif;max-width:960px;margin:2em auto;padding:0 1em;color:#222}
+h1{font-size:1.4em}h2{font-size:1.1em;margin-top:2em}
+table{border-collapse:collapse}td,th{padding:.2em .8em;border-bottom:1px solid #ddd;text-align:right}
+td:first-child,th:first-child{text-align:left}
 figure{margin:1em 0}.note{color:#666}li{margin:.3em 0}svg{width:100%;height:auto}"""
 
 
@@ -110,11 +112,13 @@ def _changes(log: Log, begin: float, fields: tuple[str, ...]) -> list[tuple[floa
 
 def _rates(logs: Logs, begin: float, role: str, fields: str | tuple[str, ...], y_label: str) -> str:
     names = (fields,) if isinstance(fields, str) else fields
-    return line_chart({name: _changes(log, begin, names) for name, log in _of(logs, role)}, "seconds since the start", y_label, from_zero=True)
+    return line_chart({name: _changes(log, begin, names) for name, log in _of(logs, role)}, "seconds since the start", y_label,
+                      from_zero=True)
 
 
 def _waits(log: Log, begin: float) -> list[tuple[float, float]]:
-    """The share of waiting in the steps that ended between two lines. A wait counts when it ends, so it is compared with steps and not with seconds."""
+    """The share of waiting in the steps that ended between two lines. A wait counts when it ends, so it is compared with steps and not with
+    seconds."""
     points, before = [], log.joined
     for line in totals(log):
         steps, waited = (number_of(line.get(name)) - number_of(before.get(name)) for name in ("step_ms", "wait_ms"))
@@ -130,12 +134,14 @@ def _shares(logs: Logs, begin: float) -> str:
 
 
 def _parts(figures: Figures) -> str:
-    rows = [(f"trainer {one.index}", {name: max(0.0, getattr(one, field)) for name, field in _PARTS if getattr(one, field) > 0}) for one in figures.all_trainers]
+    rows = [(f"trainer {one.index}", {name: max(0.0, getattr(one, field)) for name, field in _PARTS if getattr(one, field) > 0})
+            for one in figures.all_trainers]
     return stacked_bars(rows, "ms")
 
 
 def _staleness(logs: Logs) -> str:
-    bins = add_bins([[int(n) for n in numbers_of(log.totals.get("staleness"))] for log in logs.servers.values() if log.totals.get("staleness")])
+    bins = add_bins([[int(n) for n in numbers_of(log.totals.get("staleness"))]
+                     for log in logs.servers.values() if log.totals.get("staleness")])
     if sum(bins) == 0 or sum(bins[1:]) == 0:
         return ""
     rows = []
@@ -146,13 +152,18 @@ def _staleness(logs: Logs) -> str:
     return stacked_bars(rows, "gradients")
 
 
+def _facts_of(line: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in line.items() if key not in ("t_s", "event"))
+
+
 def _events(logs: Logs, begin: float) -> str:
-    found = [(number_of(line.get("t_s")) - begin, log.name, line) for log in (*logs.trainers.values(), *logs.servers.values()) for line in log.lines
+    found = [(number_of(line.get("t_s")) - begin, log.name, line) for log in (*logs.trainers.values(), *logs.servers.values())
+             for line in log.lines
              if line.get("event") in ("checkpoint", "died", "nan", "took_place", "failed")]
     found += [(number_of(line.get("t_s")) - begin, "launcher", line) for line in logs.launcher if line.get("event") == "restart"]
     if not found:
         return ""
-    rows = "".join(f"<tr><td>{seconds:.1f} s</td><td>{escape(name)}</td><td>{escape(str(line.get('event')))}</td><td style=\"text-align:left\">"
-                   f"{escape(', '.join(f'{key} {value}' for key, value in line.items() if key not in ('t_s', 'event')))}</td></tr>"
+    rows = "".join(f"<tr><td>{seconds:.1f} s</td><td>{escape(name)}</td><td>{escape(str(line.get('event')))}</td><td "
+                   f"style=\"text-align:left\">{escape(_facts_of(line))}</td></tr>"
                    for seconds, name, line in sorted(found, key=lambda one: one[0]))
     return f"<h2>What happened</h2><table><tr><th>when</th><th>who</th><th>what</th><th></th></tr>{rows}</table>"

@@ -19,7 +19,8 @@ def table_of(view: View) -> Any:
     facts += [f"loss {view.loss:.4g}"] if view.loss is not None else []
     facts += [f"staleness {view.staleness}"] if view.staleness and not view.logs.policy.is_lockstep else []
     facts += [f"{view.logs.restarts} restart{'s' * (view.logs.restarts != 1)}"] if view.logs.restarts else []
-    table = tables.Table(title="  ".join(facts), title_justify="left", box=load("rich.box", "trireme top").SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
+    table = tables.Table(title="  ".join(facts), title_justify="left", box=load("rich.box", "trireme top").SIMPLE, pad_edge=False,
+                         padding=(0, 1, 0, 0))
     for name in ("rank", "host", "does"):
         table.add_column(name, no_wrap=name == "rank", overflow="fold")          # a narrow terminal costs words, and no figures
     for name in ("step", "rate", "waits", "memory", "sent", "got"):
@@ -33,7 +34,8 @@ def table_of(view: View) -> Any:
 
 
 def _step_of(rank: Rank, view: View) -> int:
-    """Return the step to show. Where no trainer goes ahead the ranks are at one step, and their lines are written at different moments: the newest line tells it."""
+    """Return the step to show. Where no trainer goes ahead the ranks are at one step, and their lines are written at different moments: the
+    newest line tells it."""
     if not view.logs.policy.has_common_steps or view.logs.policy.backups or rank.has_ended or rank.age > _OLD or not rank.rate:
         return rank.step
     return max(one.step for one in view.of(rank.role))
@@ -45,7 +47,8 @@ def _row(rank: Rank, is_last: bool, step: int) -> list[str]:
     elif rank.role == "server":
         does = "applies" if rank.wait < 0.5 else "waits for gradients"
     else:
-        does = {"wait": "waits for servers", "script": "script", "compute": "computes", "start": "starts", "left": "has left"}.get(rank.doing, rank.doing)
+        does = {"wait": "waits for servers", "script": "script", "compute": "computes", "start": "starts",
+                "left": "has left"}.get(rank.doing, rank.doing)
     return [rank.name + " *" * is_last, rank.host, does, str(step), f"{rank.rate:.1f}", f"{rank.wait:.0%}",
             "?" if rank.memory is None else in_bytes(rank.memory), in_bytes(rank.sent), in_bytes(rank.received)]
 

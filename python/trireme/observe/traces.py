@@ -1,7 +1,7 @@
 """``trireme trace FILES``: the Chrome traces of several ranks as one, on one clock.
 
-Ranks of a host share its monotonic clock, which the events of a trace are in. A trace says what the wall clock showed when that clock was 0. So traces
-of several hosts are shifted by the differences of their wall clocks, which NTP holds within a millisecond, mostly.
+Ranks of a host share its monotonic clock, which the events of a trace are in. A trace says what the wall clock showed when that clock was
+0. So traces of several hosts are shifted by the differences of their wall clocks, which NTP holds within a millisecond, mostly.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def merge(paths: Sequence[str]) -> dict[str, Any]:
         name = str(trace.get("otherData", {}).get("rank") or os.path.basename(path).removesuffix(".json"))
         events += [{"ph": "M", "pid": number, "name": "process_name", "args": {"name": name}},
                    {"ph": "M", "pid": number, "name": "process_sort_index", "args": {"sort_index": number}}]
-        events += [{**event, "pid": number, "ts": event["ts"] + shift} for event in trace["traceEvents"] if isinstance(event.get("ts"), (int, float))]
+        events += [{**event, "pid": number, "ts": event["ts"] + shift}
+                   for event in trace["traceEvents"] if isinstance(event.get("ts"), (int, float))]
     begin = min((event["ts"] for event in events if "ts" in event), default=0.0)
     for event in events:
         if "ts" in event:
@@ -70,5 +71,6 @@ def command(sources: Sequence[str], out: str) -> int:
     merged = merge(paths)
     with new_file(out) as file:
         file.write(json.dumps(merged).encode())
-    print(f"{len(paths)} traces, {sum('ts' in event for event in merged['traceEvents'])} events: {out} (open it in Perfetto or chrome://tracing)")
+    print(f"{len(paths)} traces, {sum('ts' in event for event in merged['traceEvents'])} events: {out} (open it in Perfetto or "
+          "chrome://tracing)")
     return 0

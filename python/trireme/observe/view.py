@@ -113,11 +113,12 @@ def _rank_of(log: Log, now: float, here: str) -> Rank:
 
     count = "updates" if is_server else "steps"
     waited = change("idle_ms") if is_server else change("wait_ms")
-    late = [a - b for a, b in zip(numbers_of(last.get("late_by_trainer_ms")), [*numbers_of(before.get("late_by_trainer_ms")), *[0.0] * 10000])]
+    late = [a - b for a, b in zip(numbers_of(last.get("late_by_trainer_ms")),
+                                  [*numbers_of(before.get("late_by_trainer_ms")), *[0.0] * 10000])]
     pid, host = whole_of(log.joined.get("pid")), log.host
     return Rank(
-        role="server" if is_server else "trainer", index=whole_of(last.get("server"), log.index) if is_server else log.index, host=host, pid=pid,
-        step=whole_of(last.get("updates" if is_server else "step")), rate=change(count) / seconds if seconds > 0 else 0.0,
+        role="server" if is_server else "trainer", index=whole_of(last.get("server"), log.index) if is_server else log.index, host=host,
+        pid=pid, step=whole_of(last.get("updates" if is_server else "step")), rate=change(count) / seconds if seconds > 0 else 0.0,
         wait=min(1.0, waited / 1e3 / seconds) if seconds > 0 else 0.0, doing=str(last.get("doing", "" if last else "start")),
         age=now - number_of(log.lines[-1].get("t_s")) if log.lines else 0.0, has_ended=log.is_whole,
         memory=None if log.is_whole or host.split(".")[0] != here.split(".")[0] else memory_of(pid),

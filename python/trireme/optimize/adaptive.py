@@ -32,8 +32,8 @@ class AdagradOptimizer(Optimizer):
 
     type = "adagrad"
 
-    def __init__(self, learning_rate: float | Variable, epsilon: float = 1e-6, regularization: WeightDecayRegularizer | None = None, name: str | None = None,
-                 initial_accumulator_value: float = 0.0, **options: Any) -> None:
+    def __init__(self, learning_rate: float | Variable, epsilon: float = 1e-6, regularization: WeightDecayRegularizer | None = None,
+                 name: str | None = None, initial_accumulator_value: float = 0.0, **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
         self._epsilon = self._number("epsilon", epsilon, at_least=0)
         self._initial = self._number("initial_accumulator_value", initial_accumulator_value, at_least=0)
@@ -61,8 +61,8 @@ class DecayedAdagradOptimizer(Optimizer):
 
     type = "decayed_adagrad"
 
-    def __init__(self, learning_rate: float | Variable, decay: float = 0.95, epsilon: float = 1e-6, regularization: WeightDecayRegularizer | None = None,
-                 name: str | None = None, **options: Any) -> None:
+    def __init__(self, learning_rate: float | Variable, decay: float = 0.95, epsilon: float = 1e-6,
+                 regularization: WeightDecayRegularizer | None = None, name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
         self._decay = self._number("decay", decay, at_least=0, at_most=1)
         self._epsilon = self._number("epsilon", epsilon, at_least=0)
@@ -80,8 +80,8 @@ class AdamOptimizer(Optimizer):
     """``m1 = beta1 m1 + (1 - beta1) g;  m2 = beta2 m2 + (1 - beta2) g g;
     w -= rate * sqrt(1 - beta2^t) / (1 - beta1^t) * m1 / (sqrt(m2) + epsilon)``
 
-    With ``lazy_mode`` a sparse gradient moves only the rows it has, without those that are zero in it. From Kingma and Ba, "Adam: a method for
-    stochastic optimization", ICLR 2015, end of section 2.
+    With ``lazy_mode`` a sparse gradient moves only the rows it has, without those that are zero in it. From Kingma and Ba, "Adam: a method
+    for stochastic optimization", ICLR 2015, end of section 2.
 
     ``beta1`` and ``beta2`` are at least 0 and below 1.
 
@@ -188,8 +188,8 @@ class AdadeltaOptimizer(Optimizer):
 
     type = "adadelta"
 
-    def __init__(self, learning_rate: float | Variable, epsilon: float = 1e-6, rho: float = 0.95, regularization: WeightDecayRegularizer | None = None,
-                 name: str | None = None, **options: Any) -> None:
+    def __init__(self, learning_rate: float | Variable, epsilon: float = 1e-6, rho: float = 0.95,
+                 regularization: WeightDecayRegularizer | None = None, name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
         self._epsilon = self._number("epsilon", epsilon, at_least=0)
         self._rho = self._number("rho", rho, at_least=0, at_most=1)
@@ -306,8 +306,8 @@ class LambOptimizer(AdamOptimizer):
     type = "lamb"
 
     def __init__(self, learning_rate: float | Variable = 0.001, lamb_weight_decay: float = 0.01, beta1: float = 0.9, beta2: float = 0.999,
-                 epsilon: float = 1e-6, regularization: WeightDecayRegularizer | None = None, exclude_from_weight_decay_fn: Any = None, name: str | None = None,
-                 **options: Any) -> None:
+                 epsilon: float = 1e-6, regularization: WeightDecayRegularizer | None = None, exclude_from_weight_decay_fn: Any = None,
+                 name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, beta1, beta2, epsilon, regularization, name, **options)
         self._weight_decay = self._number("lamb_weight_decay", lamb_weight_decay, at_least=0)
         self._excludes = exclude_from_weight_decay_fn
@@ -331,4 +331,5 @@ Ftrl = FtrlOptimizer
 Lamb = LambOptimizer
 
 
-__all__ = ["AdagradOptimizer", "DecayedAdagradOptimizer", "AdamOptimizer", "AdamaxOptimizer", "AdadeltaOptimizer", "RMSPropOptimizer", "FtrlOptimizer", "LambOptimizer", "Adagrad", "DecayedAdagrad", "Adam", "Adamax", "Adadelta", "RMSProp", "Ftrl", "Lamb"]
+__all__ = ["AdagradOptimizer", "DecayedAdagradOptimizer", "AdamOptimizer", "AdamaxOptimizer", "AdadeltaOptimizer", "RMSPropOptimizer",
+           "FtrlOptimizer", "LambOptimizer", "Adagrad", "DecayedAdagrad", "Adam", "Adamax", "Adadelta", "RMSProp", "Ftrl", "Lamb"]

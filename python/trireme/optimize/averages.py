@@ -1,8 +1,8 @@
 """Means of parameters over the last steps, for evaluation: `ModelAverage` and `ExponentialMovingAverage`.
 
-Both keep persistable variables of the trainer, which the training program moves once a step. In a job each trainer has its own, and waits for
-the new parameters at the end of a step, so its means are those of one process. `apply` puts the means in the parameters' place and `restore`
-takes them out again.
+Both keep persistable variables of the trainer, which the training program moves once a step. In a job each trainer has its own, and waits
+for the new parameters at the end of a step, so its means are those of one process. `apply` puts the means in the parameters' place and
+`restore` takes them out again.
 """
 
 from __future__ import annotations

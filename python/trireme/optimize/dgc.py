@@ -19,28 +19,31 @@ _LEAST = 16384                         # elements of a parameter whose gradient 
 class DGCMomentumOptimizer(MomentumOptimizer):
     """Momentum, of which only the largest values are sent and applied; the rest is accumulated until it is large enough.
 
-    For each dense parameter of at least 16384 elements: ``u = momentum * u + g;  v += u``. The ``1 - sparsity`` of the values of ``v`` that are largest in
-    magnitude are sent, and become 0 in ``u`` and ``v``. Then ``w -= rate * sent``. With ``use_nesterov`` it is ``v += g + momentum * u``. Other
-    parameters get ``Momentum``. From Lin et al., "Deep gradient compression", ICLR 2018.
+    For each dense parameter of at least 16384 elements: ``u = momentum * u + g;  v += u``. The ``1 - sparsity`` of the values of ``v`` that
+    are largest in magnitude are sent, and become 0 in ``u`` and ``v``. Then ``w -= rate * sent``. With ``use_nesterov`` it is ``v += g +
+    momentum * u``. Other parameters get ``Momentum``. From Lin et al., "Deep gradient compression", ICLR 2018.
 
-    Steps before ``rampup_begin_step`` (the first is 0) send the whole momentum, as ``Momentum`` does. ``sparsity`` is a list of shares that are not sent, from 0 to
-    below 1. They share the ``rampup_step`` steps from there on, and the last one stays: ``[0.75, 0.9375, 0.984375, 0.996, 0.999]`` warms up.
+    Steps before ``rampup_begin_step`` (the first is 0) send the whole momentum, as ``Momentum`` does. ``sparsity`` is a list of shares that
+    are not sent, from 0 to below 1. They share the ``rampup_step`` steps from there on, and the last one stays: ``[0.75, 0.9375, 0.984375,
+    0.996, 0.999]`` warms up.
 
-    ``local_grad_clip_norm`` limits the norm of each such gradient to ``local_grad_clip_norm / sqrt(num_trainers)`` before it is accumulated, from
-    ``rampup_begin_step`` on. ``num_trainers`` is the number of the job's trainers unless given. ``regularization`` is added before, too. Other clipping sees what
-    is sent.
+    ``local_grad_clip_norm`` limits the norm of each such gradient to ``local_grad_clip_norm / sqrt(num_trainers)`` before it is
+    accumulated, from ``rampup_begin_step`` on. ``num_trainers`` is the number of the job's trainers unless given. ``regularization`` is
+    added before, too. Other clipping sees what is sent.
 
-    In a job ``u`` and ``v`` belong to each trainer and outlive it, and the zeros do not travel (compression ``nonzero``, unless another one was chosen). A
-    mistake in a number is a ValueError.
+    In a job ``u`` and ``v`` belong to each trainer and outlive it, and the zeros do not travel (compression ``nonzero``, unless another one
+    was chosen). A mistake in a number is a ValueError.
 
     >>> x, y = fluid.layers.data("x", [256]), fluid.layers.data("y", [1])
     >>> loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(fluid.layers.fc(x, 64), 1), y))
-    >>> ops, pairs = fluid.optimizer.DGCMomentumOptimizer(0.01, 0.9, rampup_begin_step=100, sparsity=[0.75, 0.99], rampup_step=200).minimize(loss)
+    >>> optimizer = fluid.optimizer.DGCMomentumOptimizer(0.01, 0.9, rampup_begin_step=100, sparsity=[0.75, 0.99], rampup_step=200)
+    >>> ops, pairs = optimizer.minimize(loss)
     >>> [op.type for op in ops]
     ['momentum', 'sgd', 'momentum', 'momentum']
     """
 
-    def __init__(self, learning_rate: Any, momentum: float, rampup_begin_step: int, rampup_step: int = 1, sparsity: Sequence[float] = (0.999,),
+    def __init__(self, learning_rate: Any, momentum: float, rampup_begin_step: int, rampup_step: int = 1,
+                 sparsity: Sequence[float] = (0.999,),
                  use_nesterov: bool = False, local_grad_clip_norm: float | None = None, num_trainers: int | None = None,
                  regularization: Any = None, name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, momentum, use_nesterov, regularization, name, **options)
@@ -99,7 +102,8 @@ class DGCMomentumOptimizer(MomentumOptimizer):
             grad = self._decayed(block, param, self._clipped(block, grad))
             u, v = (self._add_accumulator(name, param) for name in ("dgc_u", "dgc_v"))
             sent = block.create_var(name=unique_name.generate(f"{param.name}.dgc"), dtype=param.dtype, shape=param.shape)
-            block.append_op(type="dgc", inputs={"U": u, "V": v, "Grad": grad, "current_step": step}, outputs={"U_out": u, "V_out": v, "Grad_out": sent},
+            block.append_op(type="dgc", inputs={"U": u, "V": v, "Grad": grad, "current_step": step},
+                            outputs={"U_out": u, "V_out": v, "Grad_out": sent},
                             attrs={"m": self._momentum, "use_nesterov": self._use_nesterov, "sparsity": self._shares,
                                    "rampup_begin_step": float(self._begin), "rampup_step": float(self._period)})
         self._sent.add(param.name)

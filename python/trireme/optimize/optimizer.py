@@ -218,8 +218,8 @@ class MomentumOptimizer(Optimizer):
 
     type = "momentum"
 
-    def __init__(self, learning_rate: float | Variable, momentum: float, use_nesterov: bool = False, regularization: WeightDecayRegularizer | None = None,
-                 name: str | None = None, **options: Any) -> None:
+    def __init__(self, learning_rate: float | Variable, momentum: float, use_nesterov: bool = False,
+                 regularization: WeightDecayRegularizer | None = None, name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
         self._momentum, self._use_nesterov = self._number("momentum", momentum, at_least=0, at_most=1), bool(use_nesterov)
 

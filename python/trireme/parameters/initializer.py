@@ -44,7 +44,8 @@ class Initializer:
 
     >>> class Ones(fluid.initializer.Initializer):
     ...     def __call__(self, var, block):
-    ...         return block.prepend_op(type="fill_constant", outputs={"Out": [var]}, attrs={"shape": list(var.shape), "dtype": var.dtype, "value": 1.0})
+    ...         attrs = {"shape": list(var.shape), "dtype": var.dtype, "value": 1.0}
+    ...         return block.prepend_op(type="fill_constant", outputs={"Out": [var]}, attrs=attrs)
     >>> w = fluid.layers.create_parameter([2], "float32", "w", default_initializer=Ones())
     >>> _ = fluid.Executor().run(fluid.default_startup_program())
     >>> fluid.executor.fetch_var("w")
@@ -88,7 +89,8 @@ class ConstantInitializer(Initializer):
 
     def __call__(self, var: Variable, block: Block) -> Operator:
         return block.prepend_op(type="fill_constant", outputs={"Out": [var]},
-                                attrs={"shape": list(var.desc.shape()), "dtype": var.dtype, "value": constant_for(f"Constant: the value of {var.name!r}", self._value, var.dtype)})
+                                attrs={"shape": list(var.desc.shape()), "dtype": var.dtype,
+                                       "value": constant_for(f"Constant: the value of {var.name!r}", self._value, var.dtype)})
 
 
 class UniformInitializer(Initializer):

@@ -59,7 +59,8 @@ class LayerHelper:
             raise
 
     def _class_numbers(self, type: Any, inputs: Any, attrs: Any) -> Variable | None:
-        """Return a fed variable that a script declares as float32, the default, and that a layer reads as numbers of classes or rows: it is int64.
+        """Return a fed variable that a script declares as float32, the default, and that a layer reads as numbers of classes or rows: it is
+        int64.
 
         Fluid does not compare what is fed with what is declared. If another operator has read the variable, it stays as it is.
         """
@@ -234,7 +235,8 @@ class LayerHelper:
         attrs = {"type": act} if isinstance(act, str) else dict(act)
         type = attrs.pop("type", None)
         if type not in activations:
-            raise ValueError(f"{self.layer_type}: act must be one of {', '.join(sorted(activations))}; got {act!r}{did_you_mean(type, activations)}")
+            raise ValueError(f"{self.layer_type}: act must be one of {', '.join(sorted(activations))}; got "
+                             f"{act!r}{did_you_mean(type, activations)}")
         return self.append(type, {"X": [var]}, attrs)
 
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from ..program.variable import Variable
 
 # What a layer takes for param_attr and bias_attr; a list has one for each of several inputs.
-AttrLike: TypeAlias = "ParamAttr | str | Initializer | WeightDecayRegularizer | bool | Sequence[ParamAttr | str | Initializer | bool | None] | None"
+AttrLike: TypeAlias = ("ParamAttr | str | Initializer | WeightDecayRegularizer | bool | "
+                       "Sequence[ParamAttr | str | Initializer | bool | None] | None")
 # What a layer takes for act: a name, a dict of "type" and attributes, or None.
 ActLike: TypeAlias = "str | Mapping[str, Any] | None"
 
@@ -92,8 +93,8 @@ class WeightNormParamAttr(ParamAttr):
     """A weight trained as a length and a direction: ``w = g v / |v|``. (Salimans and Kingma, Weight normalization, 2016)
 
     ``dim`` is the dimension whose slices have a length each, as dimension 0 of filters; None: the whole weight has one. The parameters are
-    ``<name>_v``, which begins as the weight would, and ``<name>_g``, which begins as its length. Its shape is the weight's, with 1 in the place of each other
-    dimension. The other arguments are those of
+    ``<name>_v``, which begins as the weight would, and ``<name>_g``, which begins as its length. Its shape is the weight's, with 1 in the
+    place of each other dimension. The other arguments are those of
     `ParamAttr`.
 
     >>> x = fluid.layers.data("x", [4])

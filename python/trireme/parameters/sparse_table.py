@@ -110,8 +110,8 @@ def _init_in_place_of_values(startup: Block, table: Parameter, row_dtype: VarTyp
         return                                         # made for another program of the same startup program
     if op.type not in _INITIALIZERS:
         raise UnsupportedError(f"embedding: a distributed table's first values are constant, uniform, normal or truncated "
-                               f"normal; {op.type} gives {table.name!r} another. Rows of your own go into it by key after the startup program: "
-                               f"fluid.io.set_table_rows({table.name!r}, np.arange(len(rows)), rows)")
+                               f"normal; {op.type} gives {table.name!r} another. Rows of your own go into it by key after the startup "
+                               f"program: fluid.io.set_table_rows({table.name!r}, np.arange(len(rows)), rows)")
     kind, a, b = _INITIALIZERS[op.type]
     attrs = {"dtype": int(row_dtype), "width": table.shape[1], "init": kind, "a": op.attr(a), "b": op.attr(b) if b else 0.0,
              "seed": op.attr("seed") if op.has_attr("seed") else 0,
@@ -175,8 +175,8 @@ class Tiles:
             if op.type == UPDATE or not tiles:
                 continue
             if not _works_by_rows(op):
-                raise UnsupportedError(f"{op.type} of the optimizer needs all rows of the sparse table {self.tiles[tiles[0]][0].name!r}, of which "
-                                       "some at a time are there: decay weights by L1Decay or L2Decay")
+                raise UnsupportedError(f"{op.type} of the optimizer needs all rows of the sparse table {self.tiles[tiles[0]][0].name!r}, "
+                                       "of which some at a time are there: decay weights by L1Decay or L2Decay")
             if len(tiles) > 1:
                 raise _in_one_place(*(self.tiles[tile][0].name for tile in tiles[:2]))
             groups[tiles[0]].append(op)
@@ -184,8 +184,8 @@ class Tiles:
         return groups
 
     def _move(self, states: dict[str, list[str]]) -> tuple[dict[str, Operator], list[str]]:
-        """Move the operators of each tile into a block of their own. In the place of the last of them stands an update. Return the updates by
-        tile, and the variables that moved."""
+        """Move the operators of each tile into a block of their own. In the place of the last of them stands an update. Return the updates
+        by tile, and the variables that moved."""
         size = self.block.desc.op_size()
         places: dict[int, int | None] = {}
         updates: dict[str, Operator] = {}
@@ -307,7 +307,8 @@ def _tell_startup(states: dict[str, list[str]]) -> None:
     for table, names in states.items():
         for name in names:
             if makes[name].type != "fill_constant":
-                raise UnsupportedError(f"{makes[name].type} gives {name!r} its first value; of a sparse table's optimizer that is a constant")
+                raise UnsupportedError(f"{makes[name].type} gives {name!r} its first value; of a sparse table's optimizer that is a "
+                                       "constant")
             gone.add(makes[name].index)
         if table in makes and makes[table].type == INIT:
             ops[makes[table].index]._set_attr("state_values", [makes[name].attrs["value"] for name in names])
@@ -374,5 +375,6 @@ def add_update(op: Operator | OpView, program: Program) -> None:
     for name in states:
         sub._append_anywhere("scale", {"X": name}, {"Out": name}, {"scale": 1.0})
     program._rollback()
-    block._append_anywhere(UPDATE, {"W": [table], "Grad": [_pushed(table, block)]}, {}, {"sub_block": sub.idx, "param": tile, "grad": grad, "states": states,
+    block._append_anywhere(UPDATE, {"W": [table], "Grad": [_pushed(table, block)]}, {},
+                           {"sub_block": sub.idx, "param": tile, "grad": grad, "states": states,
                                                        "op_role": OpRole.Optimize})

@@ -66,8 +66,8 @@ def _packed_rows(scope: Scope, name: str, number: int) -> bytes:
 def load_table(scope: Scope, name: str, folder: str) -> None:
     """Read what ``save_table`` wrote into a table, which is made when the scope has none of this name.
 
-    A damaged file raises FormatError, a table that the program does not fit ShapeError; then the table has no rows or some. In a job whose servers
-    have the rows it is unchanged.
+    A damaged file raises FormatError, a table that the program does not fit ShapeError; then the table has no rows or some. In a job whose
+    servers have the rows it is unchanged.
     """
     about = _read_about(name, folder)
     var = scope.find_var(name)
@@ -91,8 +91,8 @@ def _load_rows(scope: Scope, name: str, folder: str, about: dict[str, Any]) -> N
 
 
 def set_rows(scope: Scope, name: str, call: str, fill: Callable[[Scope], None], *, clear: bool) -> None:
-    """Let ``fill`` write rows into a table of the scope that it is handed: this one. In a job whose servers have the rows it is another scope, on one
-    trainer, and the servers get those rows; all trainers make this call."""
+    """Let ``fill`` write rows into a table of the scope that it is handed: this one. In a job whose servers have the rows it is another
+    scope, on one trainer, and the servers get those rows; all trainers make this call."""
     if not lib.tr_job_has_rows(scope._native.ptr, name_chars(name)):
         fill(scope)
         return

@@ -40,7 +40,8 @@ def report(path: str, text: str, shows_all: bool = True) -> tuple[list[str], Cou
 
     ``path`` stands in the lines, ``text`` is the script. ``shows_all`` has lines for names that are there as they are, too.
 
-    >>> lines, counts = fluid.port.report("net.py", "import paddle.fluid as fluid\\nx = fluid.layers.prior_box(fluid.layers.data('x', [3]))\\n")
+    >>> text = "import paddle.fluid as fluid\\nx = fluid.layers.prior_box(fluid.layers.data('x', [3]))\\n"
+    >>> lines, counts = fluid.port.report("net.py", text)
     >>> print("\\n".join(lines))
     net.py:1: differs  import paddle.fluid as fluid: write import trireme as fluid
     net.py:2: missing  fluid.layers.prior_box: Trireme does not have it

@@ -20,7 +20,8 @@ from ..program.program import Program
 from ..train.executor import Executor
 
 # Classes by the names that annotations give them.
-_CLASSES = {one.__name__: one for one in (Block, BlockDesc, Executor, LoDTensor, LoDTensorArray, OpDesc, Operator, Parameter, Program, ProgramDesc,
+_CLASSES = {one.__name__: one
+            for one in (Block, BlockDesc, Executor, LoDTensor, LoDTensorArray, OpDesc, Operator, Parameter, Program, ProgramDesc,
                                           PyReader, Scope, ScopeVariable, SelectedRows, VarDesc, Variable)}
 
 

@@ -89,7 +89,8 @@ def say(dotted: str, line: int) -> Finding | None:
             return Finding(line, dotted, status, text)
     name = our_name(dotted)
     if name is None:
-        return None if dotted == "paddle" else Finding(line, dotted, MISSING, "only paddle.fluid, paddle.reader, paddle.dataset and paddle.batch are here")
+        return None if dotted == "paddle" else Finding(line, dotted, MISSING,
+                                                       "only paddle.fluid, paddle.reader, paddle.dataset and paddle.batch are here")
     if not name:
         return None
     _, there, absent = look_up(name)
@@ -108,7 +109,8 @@ def check_call(dotted: str, node: ast.Call) -> str:
 
 
 def check_arguments(found: Any, node: ast.Call, bound: int = 0) -> str:
-    """Return what is wrong with the arguments of a call of ``found``, whose first ``bound`` parameters are given; "" where nothing is known to be."""
+    """Return what is wrong with the arguments of a call of ``found``, whose first ``bound`` parameters are given; "" where nothing is known
+    to be."""
     if not callable(found):
         return ""
     try:
@@ -160,7 +162,8 @@ class _Walk(ast.NodeVisitor):
         if absent:
             return say(name, line)
         if name == "paddle":
-            return Finding(line, text, DIFFERENT, "write `import trireme as fluid`; paddle.batch, paddle.reader and paddle.dataset are fluid.batch, ...")
+            return Finding(line, text, DIFFERENT, "write `import trireme as fluid`; paddle.batch, paddle.reader and paddle.dataset are "
+                                                  "fluid.batch, ...")
         return Finding(line, text, DIFFERENT, f"write `import trireme{'.' + ours if ours else ''} as {alias or 'fluid'}`")
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
@@ -178,7 +181,8 @@ class _Walk(ast.NodeVisitor):
             if finding is not None and finding.status == MISSING:
                 self._add(finding)
             else:
-                what = f"import trireme as {alias.asname or alias.name}" if dotted == "paddle.fluid" else f"from {where} import {alias.name}"
+                is_fluid = dotted == "paddle.fluid"
+                what = f"import trireme as {alias.asname or alias.name}" if is_fluid else f"from {where} import {alias.name}"
                 self._add(Finding(node.lineno, f"from {node.module} import {alias.name}", DIFFERENT, f"write `{what}`"))
 
     def _import_all(self, line: int, module: str) -> None:
@@ -294,7 +298,8 @@ class _Walk(ast.NodeVisitor):
 
     def visit_Constant(self, node: ast.Constant) -> None:
         if isinstance(node.value, str) and node.value.startswith(_ROLES):
-            self._add(Finding(node.lineno, repr(node.value), DIFFERENT, "a job knows its roles: `trireme launch --servers S --trainers T SCRIPT` starts "
+            self._add(Finding(node.lineno, repr(node.value), DIFFERENT,
+                              "a job knows its roles: `trireme launch --servers S --trainers T SCRIPT` starts "
                               "servers, and fluid.distributed.trainer_index(), trainer_count() are known"))
 
 

@@ -18,7 +18,8 @@ _REWRITES = (
     ("print statement", re.compile(r"^(\s*)print\s*$"), r"\1print()"),
     ("print statement", re.compile(r"^(\s*)print[ \t]+(?!\()([^\n]*?),?\s*$"), r"\1print(\2)"),
     ("print statement", re.compile(r"^(\s*)print[ \t]*(\([^\n]*\)\s*[%,][^\n]*?),?\s*$"), r"\1print(\2)"),
-    ("print statement", re.compile(r"^(\s*(?:if|elif|for|while|with|else|try|except|finally)\b.*?:\s*)print[ \t]+(?!\()(.+?),?\s*$"), r"\1print(\2)"),
+    ("print statement", re.compile(r"^(\s*(?:if|elif|for|while|with|else|try|except|finally)\b.*?:\s*)print[ \t]+(?!\()(.+?),?\s*$"),
+     r"\1print(\2)"),
     ("except with a comma", re.compile(r"^(\s*except\s+[^:,]+?|\s*except\s+\([^)]*\)),\s*(\w+)\s*:"), r"\1 as \2:"),
     ("raise with a comma", re.compile(r"^(\s*)raise\s+([\w.]+)\s*,\s*(.+?)\s*$"), r"\1raise \2(\3)"),
     ("exec statement", re.compile(r"^(\s*)exec\s+(?!\()(.+?)(?:\s+in\s+(.+?))?\s*$"), r"\1exec(\2)"),
@@ -129,7 +130,8 @@ def _remove(working: list[str], number: int, removed: dict[int, str], why: str) 
     for line in _statement(working, number) if first else [number]:
         text = working[line - 1]
         indent = text[:len(text) - len(text.lstrip())]
-        is_block = first and not why.startswith("expected an indented") and text.rstrip().endswith(":") and not text.lstrip().startswith(("elif", "else", "except", "finally"))
+        is_block = (first and not why.startswith("expected an indented") and text.rstrip().endswith(":")
+                    and not text.lstrip().startswith(("elif", "else", "except", "finally")))
         working[line - 1] = f"{indent}if True:" if is_block else f"{indent}pass" if first and text.strip() else ""
         removed.setdefault(line, "")
     removed[number] = removed[number] or why

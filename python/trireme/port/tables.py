@@ -7,35 +7,46 @@ DIFFERS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("layers.data",), ("an unknown dimension is `None` in `Variable.shape`; `-1`, and any other negative number, is understood. "
                           "A feed must have as many dimensions as were declared")),
     (("backward.calc_gradient", "gradients"), "`backward.calc_gradient` with one input returns its gradient, `gradients` always a list"),
-    (("layers.nce",), ("a `seed` of its own gives other draws, never the same ones in each step; `log_uniform` is a distribution over all classes, "
+    (("layers.nce",),
+     ("a `seed` of its own gives other draws, never the same ones in each step; `log_uniform` is a distribution over all classes, "
                        "the last one included")),
-    (("layers.hsigmoid",), ("the cost is of the turns on a class's path alone, so `exp(-cost)` is its probability; Fluid adds log 2 for each node "
+    (("layers.hsigmoid",),
+     ("the cost is of the turns on a class's path alone, so `exp(-cost)` is its probability; Fluid adds log 2 for each node "
                             "that a path is shorter than the longest")),
-    (("ParallelExecutor", "CompiledProgram", "core.ParallelExecutor"), ("replicas of a program on the threads of one process, with one set of parameters "
-                                                                        "([threads.md](threads.md)); more processes are trainers of a job")),
+    (("ParallelExecutor", "CompiledProgram", "core.ParallelExecutor"),
+     ("replicas of a program on the threads of one process, with one set of parameters "
+      "([threads.md](threads.md)); more processes are trainers of a job")),
     (("memory_optimize", "release_memory", "transpiler.memory_optimize", "transpiler.release_memory"),
      "they do nothing, and say so once: a plan shares memory by itself"),
-    (("transpiler.InferenceTranspiler", "InferenceTranspiler"), "it does nothing, and says so once: operators are fused when a program runs"),
+    (("transpiler.InferenceTranspiler", "InferenceTranspiler"),
+     "it does nothing, and says so once: operators are fused when a program runs"),
     (("layers.ParallelDo", "profiler.cuda_profiler"), "using it is refused with a message that names what there is"),
-    (("layers.nn", "layers.control_flow", "layers.ops", "layers.tensor", "layers.io", "layers.metric_op"), "these modules answer for every layer, however Fluid cuts them"),
+    (("layers.nn", "layers.control_flow", "layers.ops", "layers.tensor", "layers.io", "layers.metric_op"),
+     "these modules answer for every layer, however Fluid cuts them"),
     (("WeightNormParamAttr",), "the parameters have Fluid's names and shapes; `v` is made before `g`"),
-    (("core.AnalysisConfig", "core.create_paddle_predictor"), "a predictor of Fluid's inference library is a `serving.Predictor` behind its names; its switches change nothing"),
+    (("core.AnalysisConfig", "core.create_paddle_predictor"),
+     "a predictor of Fluid's inference library is a `serving.Predictor` behind its names; its switches change nothing"),
     (("CUDAPlace", "CUDAPinnedPlace", "cuda_places", "cuda_pinned_places", "core.CUDAPlace"),
      "making one is refused, naming one behind `if use_gpu` is not; `core.get_cuda_device_count()` is 0"),
     (("DistributeTranspiler", "DistributeTranspilerConfig", "transpiler.DistributeTranspiler", "transpiler.DistributeTranspilerConfig"),
      ("`sync_mode=False` is mode `async`; `geo_sgd_mode` with `geo_sgd_need_push_nums=N` is mode `geo(N)`; `config.mode` names any mode; "
-      "`is_distributed=True` makes a sparse table, and `entry_count` says which keys get rows ([distributed.md](distributed.md#sparse-tables))")),
+      "`is_distributed=True` makes a sparse table, and `entry_count` says which keys get rows "
+      "([distributed.md](distributed.md#sparse-tables))")),
     (("layers.open_files", "recordio_writer.convert_reader_to_recordio_file", "recordio_writer.convert_reader_to_recordio_files"),
      "RecordIO files are written without compression, and files compressed by Snappy are not read"),
     (("DatasetFactory", "AsyncExecutor"), "batches are taken by 1 thread unless `thread` is given ([data.md](data.md))"),
     (("layers.sequence_conv",), "`padding_start` stands before `bias_attr`, as in Fluid since 1.6: give what follows by name"),
     (("layers.softshrink",), "`alpha` stands before `name`, as in Fluid since 1.6"),
-    (("contrib.mixed_precision.decorate",), ("`amp_lists` is the second argument, as in Fluid since 1.6; the loss is scaled for float16 alone "
+    (("contrib.mixed_precision.decorate",),
+     ("`amp_lists` is the second argument, as in Fluid since 1.6; the loss is scaled for float16 alone "
                                              "([precision.md](precision.md))")),
-    (("profiler.profiler", "profiler.stop_profiler"), "without `profile_path` each process writes a file of its own in the folder for temporary files"),
+    (("profiler.profiler", "profiler.stop_profiler"),
+     "without `profile_path` each process writes a file of its own in the folder for temporary files"),
     (("layers.While",), "loop-carried variables are differentiated without arrays"),
     (("layers.IfElse",), "both blocks run, on the rows that are theirs, perhaps none"),
-    (("optimizer.DGCMomentumOptimizer",), "only the zeros of gradients are left out on the wire; a job of several trainers keeps checkpoints with it in all modes but `sync(degraded)` ([checkpoints.md](checkpoints.md#what-each-trainer-has-of-its-own))"),
+    (("optimizer.DGCMomentumOptimizer",),
+     ("only the zeros of gradients are left out on the wire; a job of several trainers keeps checkpoints with it in all modes but "
+      "`sync(degraded)` ([checkpoints.md](checkpoints.md#what-each-trainer-has-of-its-own))")),
     (("layers.py_func",), "the function gets copies of the values, and may not run a program; a saved model that holds one is not loaded"),
 )
 

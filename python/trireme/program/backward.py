@@ -33,9 +33,9 @@ def append_backward(loss: Variable, parameter_list: Sequence[Any] | None = None,
                     callbacks: Any = None) -> list[tuple[Variable, Variable]]:
     """Append the operators for the gradient of ``loss`` ([1]); return pairs of parameter and gradient.
 
-    The gradient of ``w`` is ``w@GRAD``; of a second loss ``w@GRAD_0``, and so on. ``parameter_list`` (default: all parameters that are trainable)
-    says which pairs are returned; it may name any variables. Variables of ``no_grad_set`` get none, nor do those with ``stop_gradient`` that
-    are not in ``parameter_list``.
+    The gradient of ``w`` is ``w@GRAD``; of a second loss ``w@GRAD_0``, and so on. ``parameter_list`` (default: all parameters that are
+    trainable) says which pairs are returned; it may name any variables. Variables of ``no_grad_set`` get none, nor do those with
+    ``stop_gradient`` that are not in ``parameter_list``.
 
     ``callbacks`` is accepted for old programs and changes nothing.
 
@@ -157,8 +157,8 @@ def gradients(targets: Any, inputs: Any, target_gradients: Any = None,
     ``target_gradients`` weigh the targets' elements (default: ones). An input may be any variable, computed from others or not. None is
     returned for an input that no target depends on.
 
-    A target may depend on gradients that were made before, as in a gradient penalty. An operator whose gradient has no gradient is refused by
-    name (UnsupportedError); a variable with ``stop_gradient`` counts as a constant.
+    A target may depend on gradients that were made before, as in a gradient penalty. An operator whose gradient has no gradient is refused
+    by name (UnsupportedError); a variable with ``stop_gradient`` counts as a constant.
 
     Variables of ``no_grad_set`` get no gradient, and none flows through them.
 

@@ -143,11 +143,13 @@ def to_html(program: Program) -> str:
 
     parts = []
     for block in program.blocks:
-        rows = "".join(f'<tr style="background:{_COLOURS.get(_role(op), "#eeeeee")};color:#111"><td>{i}</td><td style="text-align:left"><b>{escape(op.type)}</b></td>'
-                       f'<td style="text-align:left">{_html_args(op, op.input_names, op.input)}</td><td style="text-align:left">{_html_args(op, op.output_names, op.output)}</td></tr>'
+        rows = "".join(f'<tr style="background:{_COLOURS.get(_role(op), "#eeeeee")};color:#111"><td>{i}</td><td '
+                       f'style="text-align:left"><b>{escape(op.type)}</b></td>'
+                       f'<td style="text-align:left">{_html_args(op, op.input_names, op.input)}</td><td '
+                       f'style="text-align:left">{_html_args(op, op.output_names, op.output)}</td></tr>'
                        for i, op in enumerate(block.ops))
-        parts.append(f"<p>block {block.idx}: {len(block.ops)} operators, {len(block.vars)} variables</p><table><tr><th></th><th>operator</th><th>reads</th>"
-                     f"<th>writes</th></tr>{rows}</table>")
+        parts.append(f"<p>block {block.idx}: {len(block.ops)} operators, {len(block.vars)} "
+                     f"variables</p><table><tr><th></th><th>operator</th><th>reads</th><th>writes</th></tr>{rows}</table>")
     return "".join(parts) + f"<details><summary>as text</summary><pre>{escape(str(program))}</pre></details>"
 
 

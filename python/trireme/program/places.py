@@ -1,4 +1,5 @@
-"""The places of replicas, and places that this build does not have: those exist as names, for scripts that choose one, and say so when one is made."""
+"""The places of replicas, and places that this build does not have: those exist as names, for scripts that choose one, and say so when one
+is made."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from ..native.threads import num_threads
 
 class _NoPlace:
     def __init__(self, *args: Any) -> NoReturn:
-        raise UnsupportedError(f"{type(self).__name__}: Trireme computes on processors alone (core.get_cuda_device_count() is 0); use fluid.CPUPlace()")
+        raise UnsupportedError(f"{type(self).__name__}: Trireme computes on processors alone (core.get_cuda_device_count() is 0); use "
+                               "fluid.CPUPlace()")
 
 
 class CUDAPlace(_NoPlace):
@@ -94,4 +96,5 @@ def cpu_places(device_count: int | None = None) -> list[CPUPlace]:
     return [CPUPlace() for _ in range(int(count))]
 
 
-__all__ = ["CPUPlace", "CUDAPlace", "CUDAPinnedPlace", "cpu_places", "cuda_places", "cuda_pinned_places", "get_cuda_device_count", "is_compiled_with_cuda"]
+__all__ = ["CPUPlace", "CUDAPlace", "CUDAPinnedPlace", "cpu_places", "cuda_places", "cuda_pinned_places", "get_cuda_device_count",
+           "is_compiled_with_cuda"]

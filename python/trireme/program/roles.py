@@ -46,8 +46,8 @@ class op_proto_and_checker_maker:
     class OpRole:
         """What an operator is for: the attribute ``op_role``, a number.
 
-        ``Forward``, ``Backward`` and ``Optimize`` are the parts of a step. ``RPC`` and ``Dist`` are what a job adds, ``LRSched`` computes learning rates.
-        ``Loss`` is added to the role of the operator that makes the loss.
+        ``Forward``, ``Backward`` and ``Optimize`` are the parts of a step. ``RPC`` and ``Dist`` are what a job adds, ``LRSched`` computes
+        learning rates. ``Loss`` is added to the role of the operator that makes the loss.
 
         >>> loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [2]), 1))
         >>> _ = fluid.optimizer.SGD(0.1).minimize(loss)

@@ -208,7 +208,8 @@ class VariableMath:
     __hash__ = object.__hash__
 
     def __bool__(self) -> bool:
-        """Return True, so that ``if bias:`` asks whether there is a variable. A bool tensor's truth is not known while a program is built."""
+        """Return True, so that ``if bias:`` asks whether there is a variable. A bool tensor's truth is not known while a program is
+        built."""
         if self.dtype == VarType.BOOL:
             raise TypeError(f"{self!r} has no truth value while the program is built; "
                             "use layers.While or layers.ConditionalBlock, or compare names")

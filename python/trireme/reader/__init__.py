@@ -22,5 +22,6 @@ if TYPE_CHECKING:
 # Python's modules for processes take longer to load than all layers.
 __getattr__, __dir__ = load_later(__name__, {"processes": ("Fake", "PipeReader", "multiprocess_reader")})
 
-__all__ = ["Fake", "PipeReader", "multiprocess_reader", "batch", "buffered", "cache", "chain", "compose", "ComposeNotAligned", "creator", "firstn", "map_readers", "shuffle",
+__all__ = ["Fake", "PipeReader", "multiprocess_reader", "batch", "buffered", "cache", "chain", "compose", "ComposeNotAligned", "creator",
+           "firstn", "map_readers", "shuffle",
            "xmap_readers"]

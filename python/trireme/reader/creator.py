@@ -38,7 +38,8 @@ def text_file(path: str) -> Reader:
 
 
 def recordio(paths: Sequence[str] | str, buf_size: int = 100) -> Reader:
-    """Return a reader of the records of files of ``fluid.recordio_writer``, one after the other: lists of arrays. ``buf_size`` are read ahead.
+    """Return a reader of the records of files of ``fluid.recordio_writer``, one after the other: lists of arrays. ``buf_size`` are read
+    ahead.
 
     ``paths`` is one path, or a list of them.
 

@@ -58,7 +58,8 @@ def multiprocess_reader(readers: Sequence[Reader], use_pipe: bool = True, queue_
     """Return a reader of the samples of several readers, each of which runs in a process of its own.
 
     Samples come in the order in which they arrive. At most ``queue_size`` of them wait. Samples must be objects that ``pickle`` can copy.
-    ``use_pipe`` makes no difference here: samples travel through a pipe in any case. A reader that fails ends the iteration with a RuntimeError.
+    ``use_pipe`` makes no difference here: samples travel through a pipe in any case. A reader that fails ends the iteration with a
+    RuntimeError.
 
     >>> sorted(fluid.reader.multiprocess_reader([lambda: iter([1, 2]), lambda: iter([3])])())
     [1, 2, 3]

@@ -65,7 +65,8 @@ class _Bytes:
 
     def take(self, count: int, what: str) -> memoryview:
         if not 0 <= count <= self.left():
-            raise FormatError(f"{self._where}: {what} needs {count} bytes, {self.left()} are left: the file is damaged, or of another format")
+            raise FormatError(f"{self._where}: {what} needs {count} bytes, {self.left()} are left: the file is damaged, or of another "
+                              "format")
         self._at += count
         return self._data[self._at - count:self._at]
 
@@ -178,8 +179,8 @@ def read(path: Any) -> Iterator[list[Any]]:
             if magic != _MAGIC or left < 0:
                 raise FormatError(f"{where}: no chunk of a RecordIO file begins here, or the file is cut off")
             if compression:
-                raise UnsupportedError(f"{where}: it is compressed by {_COMPRESSIONS.get(compression, compression)}; only chunks that are not compressed "
-                                       "are read. Write the file again with recordio_writer of Trireme")
+                raise UnsupportedError(f"{where}: it is compressed by {_COMPRESSIONS.get(compression, compression)}; only chunks that are "
+                                       "not compressed are read. Write the file again with recordio_writer of Trireme")
             body = file.read(size)
             if zlib.crc32(body) != crc:
                 raise FormatError(f"{where}: its checksum does not fit: the file is damaged")

@@ -93,7 +93,8 @@ class CompiledProgram(Uncopied):
 
     def with_inference_optimize(self, config: Any) -> CompiledProgram:
         """Refuse: there is no inference engine. Run the program itself. ``config`` is not looked at."""
-        raise UnsupportedError("CompiledProgram.with_inference_optimize: there is no inference engine beside the executor; run the program itself")
+        raise UnsupportedError("CompiledProgram.with_inference_optimize: there is no inference engine beside the executor; run the program "
+                               "itself")
 
     # -- runs: Executor.run calls this ----------------------------------------------------------------------
 

@@ -156,7 +156,8 @@ class ScopeOperator:
 class OperatorFactory:
     """``Operator``: call it with an operator's name, and by keyword with names of variables for slots and values for attributes.
 
-    A slot that takes several variables is given a list of names. TypeError: an input is missing, or there is no slot or attribute of a name.
+    A slot that takes several variables is given a list of names. TypeError: an input is missing, or there is no slot or attribute of a
+    name.
 
     >>> scope = fluid.Scope()
     >>> scope.var("x").get_tensor().set(np.array([1.0, 2.0], "float32"))

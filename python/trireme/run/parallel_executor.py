@@ -41,12 +41,13 @@ class ParallelExecutor:
 
     def __init__(self, use_cuda: bool = False, loss_name: str | None = None, main_program: Program | None = None,
                  share_vars_from: ParallelExecutor | None = None, exec_strategy: _ExecutionStrategy | None = None,
-                 build_strategy: _BuildStrategy | None = None, num_trainers: int = 1, trainer_id: int = 0, scope: Scope | None = None) -> None:
+                 build_strategy: _BuildStrategy | None = None, num_trainers: int = 1, trainer_id: int = 0,
+                 scope: Scope | None = None) -> None:
         if use_cuda:
             CUDAPlace(0)
         if num_trainers != 1 or trainer_id != 0:
-            raise UnsupportedError(f"ParallelExecutor: num_trainers={num_trainers!r}, trainer_id={trainer_id!r}; its replicas are threads of one "
-                                   "process. More processes are trainers of a job: 'trireme launch --trainers N SCRIPT'")
+            raise UnsupportedError(f"ParallelExecutor: num_trainers={num_trainers!r}, trainer_id={trainer_id!r}; its replicas are threads "
+                                   "of one process. More processes are trainers of a job: 'trireme launch --trainers N SCRIPT'")
         if share_vars_from is not None and not isinstance(share_vars_from, ParallelExecutor):
             raise TypeError(f"ParallelExecutor: share_vars_from must be a ParallelExecutor, got {share_vars_from!r}")
         self._places = cpu_places()

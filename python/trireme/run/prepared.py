@@ -1,7 +1,7 @@
 """What was worked out for runs of a program with the same feeds and fetches: the core's plan, where it reads feeds, and where results come.
 
-Feeds lend NumPy's memory to the core for the time of the run, fetches are arrays over the core's memory; nothing is copied unless an array is not contiguous, or is a
-small result, whose tensor stays for the next run.
+Feeds lend NumPy's memory to the core for the time of the run, fetches are arrays over the core's memory; nothing is copied unless an array
+is not contiguous, or is a small result, whose tensor stays for the next run.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _MAX_COPIED = 4096                   # bytes; the memory of a larger result is h
 def refuse_within_call() -> None:
     """Refuse a run on a thread that is within a function which a program has called."""
     if calls.is_within():
-        raise UnsupportedError("a function that a program calls (layers.py_func) may not run a program: the run that has called it is not over. Compute "
-                               f"with NumPy, or run the other program before or afterwards\n  your line: {user_line()}")
+        raise UnsupportedError("a function that a program calls (layers.py_func) may not run a program: the run that has called it is not "
+                               f"over. Compute with NumPy, or run the other program before or afterwards\n  your line: {user_line()}")
 
 
 class _Feed:
@@ -91,7 +91,8 @@ class _Feed:
             want = ["?" if dim < 0 else dim for dim in dims]
             raise ShapeError(f"feed {self.name!r} has the shape {list(shape)}, the program wants "
                              f"[{', '.join(map(str, want))}]; a feed has as many dimensions as its variable: declare {len(shape)}, "
-                             f"such as layers.data({self.name!r}, {[None] * len(shape)}, append_batch_size=False)\n  your line: {user_line()}")
+                             f"such as layers.data({self.name!r}, {[None] * len(shape)}, append_batch_size=False)\n  your line: "
+                             f"{user_line()}")
         if len(shape) > 9:
             raise ShapeError(f"feed {self.name!r} has {len(shape)} dimensions, at most 9 are possible")
         native.rank = len(shape)
@@ -171,7 +172,8 @@ class SmallResult(Uncopied):
 
 
 class Prepared(Uncopied):
-    """A plan of the core with the memory for its feeds and fetches. The plan goes with its program, scope and executor, none of which this keeps."""
+    """A plan of the core with the memory for its feeds and fetches. The plan goes with its program, scope and executor, none of which this
+    keeps."""
 
     __slots__ = ("plan", "executor", "revision", "erased", "feeds", "natives", "fetches", "count", "_small", "_changed", "_retained")
 
@@ -241,8 +243,8 @@ class Prepared(Uncopied):
         return return_numpy and self.small_results() or self.collect(return_numpy, names)
 
     def small_results(self) -> list[Any]:
-        """Return copies of what a run has fetched where all of it is small: its tensors stay for the next run. Else return an empty list: the
-        results are to be collected."""
+        """Return copies of what a run has fetched where all of it is small: its tensors stay for the next run. Else return an empty list:
+        the results are to be collected."""
         if self._small is None:
             if not all([is_small(self.fetches[i]) for i in range(self.count)]):
                 return []

@@ -50,8 +50,8 @@ class PyFuncRegistry:
     def registered_func(cls, id: int) -> PyFuncRegistry:
         """Return the function of this number. Raises NotFoundError where there is none."""
         if not 0 <= id < len(cls._all):
-            raise NotFoundError(f"py_func: this process has no function {id}; it has {len(cls._all)}. A program knows its functions by number, so it "
-                                "runs in the process that has made it")
+            raise NotFoundError(f"py_func: this process has no function {id}; it has {len(cls._all)}. A program knows its functions by "
+                                "number, so it runs in the process that has made it")
         return cls._all[id]
 
     @classmethod

@@ -30,8 +30,8 @@ class Cutter:
         return found and not (isinstance(value, LoDTensor) and value.lod())
 
     def _samples(self, feed: Feed, sizes: dict[str, int]) -> int:
-        """Return the samples of the batch; only feeds that are cut stay in ``sizes``. A feed that declares its first dimension is cut when it
-        has as many rows as the batch; else every replica gets all of it."""
+        """Return the samples of the batch; only feeds that are cut stay in ``sizes``. A feed that declares its first dimension is cut when
+        it has as many rows as the batch; else every replica gets all of it."""
         whole = [name for name, value in feed.items() if self._is_whole(name, value)]
         first = next(iter(sizes)) if not whole else next((name for name in sizes if name not in whole), None)
         total = max(sizes.values()) if first is None else sizes[first]
@@ -41,7 +41,8 @@ class Cutter:
         for name, size in sizes.items():
             if size != total:
                 raise ShapeError(f"feed {name!r} has {size} samples, feed {first!r} has {total}: a batch that is cut into slices has one "
-                                 f"number of them. Declare the first dimension of what every replica needs whole\n  your line: {user_line()}")
+                                 "number of them. Declare the first dimension of what every replica needs whole\n  your line: "
+                                 f"{user_line()}")
         return total
 
     def cut(self, feed: Feed, places: int) -> list[tuple[Feed, int]]:
@@ -86,8 +87,8 @@ def joined_feeds(feeds: Sequence[Feed]) -> Feed:
 def check_feeds(feeds: Sequence[Any], places: int) -> None:
     """A list has a dict for each place, of the same names."""
     if len(feeds) != places:
-        raise InvalidArgumentError(f"feed is a list of {len(feeds)}, there are {places} places: give one dict for each, or one dict for all\n"
-                                   f"  your line: {user_line()}")
+        raise InvalidArgumentError(f"feed is a list of {len(feeds)}, there are {places} places: give one dict for each, or one dict for "
+                                   f"all\n  your line: {user_line()}")
     for feed in feeds:
         if not isinstance(feed, dict) or feed.keys() != feeds[0].keys():
             raise TypeError(f"feed must be a list of dicts of the same names to arrays, got {feed!r}\n  your line: {user_line()}")

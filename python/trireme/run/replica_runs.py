@@ -26,7 +26,8 @@ _plans_run = lib.tr_plans_run
 
 
 class _Step:
-    """The plans of a step of so many replicas, for feeds and fetches of these names. ``fed`` is what each replica is fed, ``feed`` the whole batch.
+    """The plans of a step of so many replicas, for feeds and fetches of these names. ``fed`` is what each replica is fed, ``feed`` the
+    whole batch.
 
     Each fetched value comes from the replicas, or from what is done once.
     """
@@ -73,7 +74,8 @@ class Replicas:
     They go with their scope, so they keep neither it nor the executor.
     """
 
-    def __init__(self, executor: Runner, program: Program, scope: Scope, places: int, build: BuildStrategy, execution: ExecutionStrategy) -> None:
+    def __init__(self, executor: Runner, program: Program, scope: Scope, places: int, build: BuildStrategy,
+                 execution: ExecutionStrategy) -> None:
         strategy, kinds = build.gradient_scale_strategy, BuildStrategy.GradientScaleStrategy
         self.parts = Parts(program, strategy == kinds.CoeffNumDevice, strategy == kinds.Customized, build.sync_batch_norm)
         self.revision = program.desc.revision
@@ -149,7 +151,8 @@ class Replicas:
         return results
 
     def _keep(self, feed: Feed, given: Sequence[Feed]) -> Callable[[Feed], Feed]:
-        """Put what is fed of variables that persist into the scope, as every run does: replicas share one value. Return what leaves it out."""
+        """Put what is fed of variables that persist into the scope, as every run does: replicas share one value. Return what leaves it
+        out."""
         kept = {name: fed[name] for fed in (feed, *given) for name in fed if name in self.parts.persistable}
         if not kept:
             return lambda fed: fed

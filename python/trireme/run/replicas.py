@@ -33,7 +33,8 @@ _LOOKUPS = (LOOKUP, PULL)
 _LOOKUP_GRAD = LOOKUP + "_grad"
 _FLOATS = (VarType.FP32, VarType.FP64)
 _STATISTICS = frozenset({"batch_norm", "sync_batch_norm", "data_norm", "spectral_norm", "assign"})    # their states are means already
-_COUNTERS = frozenset({"increment", "fill_constant", "a window"})     # every replica makes the same; the last steps of auc cannot be added up
+# every replica makes the same; the last steps of auc cannot be added up
+_COUNTERS = frozenset({"increment", "fill_constant", "a window"})
 _Op = tuple[str, dict[str, list[str]], dict[str, list[str]], dict[str, object]]
 _SEEDS = 15_485_863                    # between the random numbers of two replicas
 
@@ -149,8 +150,8 @@ class Parts:
         for name in (*self.handed, *self.states):
             type = self._block.var(name).type
             if type not in (VarType.LOD_TENSOR, VarType.SELECTED_ROWS):
-                raise UnsupportedError(f"data parallel: {name!r} goes from the replicas to the update, but is a {type.name}; only tensors and "
-                                       "selected rows can be put together. Run this program by Executor.run without with_data_parallel")
+                raise UnsupportedError(f"data parallel: {name!r} goes from the replicas to the update, but is a {type.name}; only tensors "
+                                       "and selected rows can be put together. Run this program by Executor.run without with_data_parallel")
 
     def _find_shared(self) -> list[str]:
         """What is made before and read later, by name: it must persist, so that the other parts see it."""
@@ -217,7 +218,8 @@ class Parts:
             var = block.var(own)
             var.persistable = True
             if name in self.states:
-                block.create_var(name=name, type=var.type, dtype=var.dtype, shape=var.desc.shape(), lod_level=var.lod_level, persistable=True)
+                block.create_var(name=name, type=var.type, dtype=var.dtype, shape=var.desc.shape(), lod_level=var.lod_level,
+                                 persistable=True)
                 block._insert_op(0, "assign", {"X": [name]}, {"Out": [own]}, {"op_role": OpRole.Forward})
 
     def update(self, count: int) -> Program:

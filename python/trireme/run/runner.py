@@ -49,7 +49,8 @@ def _tidy(kept: dict[Any, Prepared]) -> None:
 
 
 class Runner(Handle):
-    """Runs programs: what an ``Executor`` is without loops over data sets. The package itself makes runners where it runs programs of its own."""
+    """Runs programs: what an ``Executor`` is without loops over data sets. The package itself makes runners where it runs programs of its
+    own."""
 
     _instead = "Make another one: fluid.Executor()"
 
@@ -61,7 +62,8 @@ class Runner(Handle):
         self._precision = matmul_precision
         self._begin()
         self._lock = new_lock_of(self)
-        self._steps: Steps | None = session.steps_of_process()           # in a process of a job: they replace a training program by its trainer's part
+        # in a process of a job: they replace a training program by its trainer's part
+        self._steps: Steps | None = session.steps_of_process()
 
     def _begin(self) -> None:
         self._native = Native(lib.tr_executor_new(), lib.tr_executor_free, owner="Executor")
@@ -186,9 +188,9 @@ class Runner(Handle):
             prepared = Prepared(self._native, program, scope, list(feed), names)
         except NotFoundError as error:
             if program._is_servers:
-                raise UnsupportedError("this is a server's program (get_pserver_program): the gradients that it reads come from trainers. Servers are "
-                                       "started by 'trireme launch --servers 2 --trainers 2 SCRIPT', which needs no branch for them in the "
-                                       f"script\n  {error}") from None
+                raise UnsupportedError("this is a server's program (get_pserver_program): the gradients that it reads come from trainers. "
+                                       "Servers are started by 'trireme launch --servers 2 --trainers 2 SCRIPT', which needs no branch for "
+                                       f"them in the script\n  {error}") from None
             raise
         kept = program._prepared
         kept.pop(key, None)

@@ -44,8 +44,9 @@ class ExecutionStrategy(_Strategy):
     """How replicas are run.
 
     ``num_iteration_per_drop_scope`` (100; 0: never) is after how many runs the memory in which replicas hand over gradients is
-    given back. ``num_threads`` (0) is accepted: replicas run on the threads of the process (``TRIREME_NUM_THREADS``). ``num_iteration_per_run`` must be 1.
-    ``allow_op_delay``, ``use_experimental_executor`` and ``use_thread_barrier`` are accepted and change nothing.
+    given back. ``num_threads`` (0) is accepted: replicas run on the threads of the process (``TRIREME_NUM_THREADS``).
+    ``num_iteration_per_run`` must be 1. ``allow_op_delay``, ``use_experimental_executor`` and ``use_thread_barrier`` are accepted and
+    change nothing.
 
     AttributeError: there is no option of a name. InvalidArgumentError: it is set after the first run.
 
@@ -91,9 +92,10 @@ class BuildStrategy(_Strategy):
     """How a program becomes replicas: ``reduce_strategy`` and ``gradient_scale_strategy``, see there.
 
     ``is_distribution`` is set from the program: whether it talks to parameter servers. ``sync_batch_norm`` (False) lets
-    ``batch_norm`` normalize by the samples of all replicas instead of each replica's own (``layers.sync_batch_norm``). In a job these are the
-    replicas of one trainer. ``num_trainers`` must be 1 and ``trainer_id`` 0: more processes are trainers of a job (``trireme launch``). ``debug_graphviz_path`` names a
-    file for a drawing of the update's program, for Graphviz. The switches ``fuse_*``, ``memory_optimize``, ``enable_inplace`` and their kin are accepted: plans do what pays.
+    ``batch_norm`` normalize by the samples of all replicas instead of each replica's own (``layers.sync_batch_norm``). In a job these are
+    the replicas of one trainer. ``num_trainers`` must be 1 and ``trainer_id`` 0: more processes are trainers of a job (``trireme launch``).
+    ``debug_graphviz_path`` names a file for a drawing of the update's program, for Graphviz. The switches ``fuse_*``, ``memory_optimize``,
+    ``enable_inplace`` and their kin are accepted: plans do what pays.
 
     AttributeError: there is no option of a name. InvalidArgumentError: it is set after the first run.
 
@@ -113,9 +115,11 @@ class BuildStrategy(_Strategy):
     _defaults = {"reduce_strategy": ReduceStrategy.AllReduce, "gradient_scale_strategy": GradientScaleStrategy.CoeffNumDevice,
                  "is_distribution": False, "sync_batch_norm": False, "num_trainers": 1, "trainer_id": 0, "trainers_endpoints": (),
                  "debug_graphviz_path": "", "fuse_elewise_add_act_ops": False, "fuse_bn_act_ops": False, "fuse_relu_depthwise_conv": False,
-                 "fuse_broadcast_ops": False, "fuse_all_reduce_ops": False, "fuse_all_optimizer_ops": False, "enable_sequential_execution": False,
+                 "fuse_broadcast_ops": False, "fuse_all_reduce_ops": False, "fuse_all_optimizer_ops": False,
+                 "enable_sequential_execution": False,
                  "remove_unnecessary_lock": True, "memory_optimize": None, "memory_early_delete": False, "enable_inplace": True,
-                 "enable_parallel_graph": False, "enable_backward_optimizer_op_deps": True, "cache_runtime_context": False, "async_mode": False,
+                 "enable_parallel_graph": False, "enable_backward_optimizer_op_deps": True, "cache_runtime_context": False,
+                 "async_mode": False,
                  "mkldnn_enabled_op_types": frozenset(), "nccl_comm_num": 1, "use_hierarchical_allreduce": False,
                  "hierarchical_allreduce_inter_nranks": 0, "hierarchical_allreduce_exter_nranks": 0}
 
@@ -130,6 +134,6 @@ class BuildStrategy(_Strategy):
         if name == "sync_batch_norm" and not isinstance(value, bool):
             raise TypeError(f"BuildStrategy.sync_batch_norm must be True or False, got {value!r}")
         if (name == "num_trainers" and value != 1) or (name == "trainer_id" and value != 0):
-            raise UnsupportedError(f"BuildStrategy.{name}={value!r}: replicas are threads of one process; more processes are trainers of a job, "
-                                   "which 'trireme launch --trainers N SCRIPT' starts")
+            raise UnsupportedError(f"BuildStrategy.{name}={value!r}: replicas are threads of one process; more processes are trainers of a "
+                                   "job, which 'trireme launch --trainers N SCRIPT' starts")
         return value

@@ -139,8 +139,8 @@ def load_vars(executor: Runner, dirname: str, main_program: Program | None = Non
     """Read variables that ``save_vars`` wrote, into the global scope: all of them, or none when one does not fit.
 
     Nothing outside of ``dirname`` is read, whatever the variables' names or symbolic links say (InvalidArgumentError).
-    In a job all trainers make this call, before the same step; the rows of tables are those that trainer 0 reads. Some modes allow tables before the first
-    step alone (docs/distributed.md).
+    In a job all trainers make this call, before the same step; the rows of tables are those that trainer 0 reads. Some modes allow tables
+    before the first step alone (docs/distributed.md).
 
     ``vars`` is a list of Variables or names. None: those of the program for which ``predicate(variable)`` is true.
 
@@ -152,7 +152,8 @@ def load_vars(executor: Runner, dirname: str, main_program: Program | None = Non
     >>> fluid.io.save_vars(exe, "model", vars=["line.w_0"])
     >>> fluid.io.load_vars(exe, "model", vars=["line.w_0"])
     """
-    _load_vars(executor, dirname, main_program, _chosen(main_program, vars, predicate, "load_vars"), filename, checksums.Checksums(dirname or "."))
+    _load_vars(executor, dirname, main_program, _chosen(main_program, vars, predicate, "load_vars"), filename,
+               checksums.Checksums(dirname or "."))
 
 
 def _load_vars(executor: Runner, dirname: str, main_program: Program | None, wanted: list[Variable], filename: str | None,
@@ -299,8 +300,8 @@ def _check_fed(block: Any, feeds: Sequence[str], targets: Sequence[str]) -> None
         if var is None or name in known or var.persistable or var.type not in (VarType.LOD_TENSOR, VarType.SELECTED_ROWS):
             return
         if is_sure or var.is_data:
-            raise NotFoundError(f"the model needs {name!r}, which {reader} reads, and it is not fed: the feeds are {list(feeds)}. Add it to them, or "
-                                f"choose targets that do not need it\n  your line: {user_line()}")
+            raise NotFoundError(f"the model needs {name!r}, which {reader} reads, and it is not fed: the feeds are {list(feeds)}. Add it "
+                                f"to them, or choose targets that do not need it\n  your line: {user_line()}")
 
     for op in block.read_ops():
         for name in op.input_arg_names:
@@ -336,7 +337,8 @@ def save_inference_model(dirname: str, feeded_var_names: Sequence[str], target_v
 
     The program's file ends with checksums, which Fluid skips: a damaged file is refused when the model is loaded.
 
-    NotFoundError: the targets need a variable that is not fed. InvalidArgumentError: ``dirname`` ends with ``.onnx``, or a variable has the name of the program's file.
+    NotFoundError: the targets need a variable that is not fed. InvalidArgumentError: ``dirname`` ends with ``.onnx``, or a variable has the
+    name of the program's file.
 
     >>> x = fluid.layers.data("x", [2])
     >>> guess = fluid.layers.fc(x, 1, act="sigmoid", name="out")
@@ -424,8 +426,8 @@ def _take_ends(program: Program) -> tuple[list[str], list[str]]:
             continue
         names = op.output("Out") if op.type == "feed" else op.input("X")
         if len(names) != 1 or not block.has_var(names[0]) or not op.has_attr("col"):
-            raise FormatError(f"operator {index} ({op.type}) of the model is damaged: it must have an attribute 'col', and move one variable "
-                              f"of block 0, got {names}")
+            raise FormatError(f"operator {index} ({op.type}) of the model is damaged: it must have an attribute 'col', and move one "
+                              f"variable of block 0, got {names}")
         (feeds if op.type == "feed" else fetches)[op.attr("col")] = names[0]
         block._remove_op(index)
     for name, var in list(block.vars.items()):
@@ -463,5 +465,6 @@ def get_parameter_value(para: Parameter, executor: Runner) -> Any:
     return fetch_var(para.name)
 
 
-__all__ = ["save_vars", "load_vars", "save_params", "load_params", "save_persistables", "load_persistables", "save_inference_model", "load_inference_model",
+__all__ = ["save_vars", "load_vars", "save_params", "load_params", "save_persistables", "load_persistables", "save_inference_model",
+           "load_inference_model",
            "save_program", "load_program", "get_inference_program", "get_parameter_value", "is_parameter"]

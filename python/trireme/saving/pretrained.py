@@ -23,10 +23,10 @@ from ..run.scopes import global_scope
 def set_table_rows(name: str, keys: Any, values: Any, scope: Scope | None = None) -> None:
     """Give keys of the sparse table ``name`` these values: row ``i`` of ``values`` is the row of ``keys[i]``.
 
-    Call it after the startup program. ``keys`` are any int64, each once; ``values`` has a row for each. The rows have the optimizer's first state,
-    also where the table had such a row before. Other keys keep what they have. In a job all trainers make this call, with the same rows, before the
-    same step. Modes in which trainers train copies, and ``sync(backups)``, allow it before the first step alone: UnsupportedError. ``scope`` defaults to the
-    global one.
+    Call it after the startup program. ``keys`` are any int64, each once; ``values`` has a row for each. The rows have the optimizer's first
+    state, also where the table had such a row before. Other keys keep what they have. In a job all trainers make this call, with the same
+    rows, before the same step. Modes in which trainers train copies, and ``sync(backups)``, allow it before the first step alone:
+    UnsupportedError. ``scope`` defaults to the global one.
 
     >>> ids = fluid.layers.data("ids", [1], dtype="int64")
     >>> words = fluid.layers.embedding(ids, [100000, 2], is_distributed=True, param_attr="words")
@@ -40,15 +40,16 @@ def set_table_rows(name: str, keys: Any, values: Any, scope: Scope | None = None
     scope = global_scope() if scope is None else scope
     var = scope.find_var(name)
     if var is None or var.kind() != VarType.RAW:
-        raise NotFoundError(f"set_table_rows: the scope has no sparse table {name!r}: run the startup program of an embedding with is_distributed=True first\n"
-                            f"  your line: {user_line()}")
+        raise NotFoundError(f"set_table_rows: the scope has no sparse table {name!r}: run the startup program of an embedding with "
+                            f"is_distributed=True first\n  your line: {user_line()}")
     about = describe(scope, name)
     key, row = np.asarray(keys), np.asarray(values)
     if key.dtype.kind not in "iu" or key.ndim != 1 or len(np.unique(key)) != len(key):
-        raise InvalidArgumentError(f"set_table_rows: keys must be different integers in one dimension, got {key.dtype}{list(key.shape)}\n  your line: {user_line()}")
+        raise InvalidArgumentError(f"set_table_rows: keys must be different integers in one dimension, got {key.dtype}{list(key.shape)}\n  "
+                                   f"your line: {user_line()}")
     if row.dtype.kind not in "fiu" or row.shape != (len(key), about["width"]):
-        raise ShapeError(f"set_table_rows: {len(key)} rows of {about['width']} numbers are wanted for {name!r}, got {row.dtype}{list(row.shape)}\n"
-                         f"  your line: {user_line()}")
+        raise ShapeError(f"set_table_rows: {len(key)} rows of {about['width']} numbers are wanted for {name!r}, got "
+                         f"{row.dtype}{list(row.shape)}\n  your line: {user_line()}")
     _write(scope, name, key.astype(np.int64), row.astype(np.float32))
 
 
@@ -125,6 +126,7 @@ def _dense_of(folder: str, name: str, height: int) -> np.ndarray:
     block.create_var(name=name, type=VarType.RAW, persistable=True)
     block.create_var(name="@KEYS", shape=[-1, 1], dtype=VarType.INT64)
     block.create_var(name="@ROWS", shape=[-1, describe(scope, name)["width"]], dtype=VarType.FP32)
-    block.append_op(type=LOOKUP, inputs={"W": name, "Ids": "@KEYS"}, outputs={"Out": "@ROWS"}, attrs={"width": describe(scope, name)["width"]})
+    block.append_op(type=LOOKUP, inputs={"W": name, "Ids": "@KEYS"}, outputs={"Out": "@ROWS"},
+                    attrs={"width": describe(scope, name)["width"]})
     rows, = Runner().run(program, {"@KEYS": np.arange(height).reshape(-1, 1)}, ["@ROWS"], scope=scope)
     return np.array(rows)

@@ -38,8 +38,8 @@ _PART = re.compile(r"(?:full|delta)-(\d{9,})")
 class Export:
     """What one export has written.
 
-    ``version`` counts 1, 2, ... ``is_full`` says whether it is whole. ``rows`` has, by the name of each sparse table, how many of its rows were
-    written. It took ``seconds`` and lies in ``folder``.
+    ``version`` counts 1, 2, ... ``is_full`` says whether it is whole. ``rows`` has, by the name of each sparse table, how many of its rows
+    were written. It took ``seconds`` and lies in ``folder``.
 
     >>> guess = fluid.layers.fc(fluid.layers.data("x", [1]), 1)
     >>> exe = fluid.Executor()
@@ -100,13 +100,15 @@ class _Table:
 class Exporter:
     """Writes a model for serving to ``folder``, again and again: each export has what changed since the one before.
 
-    ``feeds``: names to feed (list of str). ``targets``: Variables to fetch. ``executor``: an Executor. ``main_program``: the training's program
-    (default: the default one). ``scope``: where its variables are (default: the global one). ``full_every``: every so many exports one is whole
-    (int from 1, default 16), and what is older than that is removed; so a process that follows looks at no more than so many files for a row.
-    ``keep_seconds``: how long a folder that is no longer current stays (default 60), for processes that are just reading it.
+    ``feeds``: names to feed (list of str). ``targets``: Variables to fetch. ``executor``: an Executor. ``main_program``: the training's
+    program (default: the default one). ``scope``: where its variables are (default: the global one). ``full_every``: every so many exports
+    one is whole (int from 1, default 16), and what is older than that is removed; so a process that follows looks at no more than so many
+    files for a row. ``keep_seconds``: how long a folder that is no longer current stays (default 60), for processes that are just reading
+    it.
 
-    In a job every trainer makes the same calls, and trainer 0 writes; nobody waits. Rows come from the servers, as they are after the steps that
-    trainer 0 has ended. A row that a table has evicted goes with the next whole export. A job that is started again begins with a whole one.
+    In a job every trainer makes the same calls, and trainer 0 writes; nobody waits. Rows come from the servers, as they are after the steps
+    that trainer 0 has ended. A row that a table has evicted goes with the next whole export. A job that is started again begins with a
+    whole one.
 
     >>> import tempfile
     >>> x, y = fluid.layers.data("x", [1]), fluid.layers.data("y", [1])
@@ -120,7 +122,8 @@ class Exporter:
     """
 
     def __init__(self, folder: str | os.PathLike[str], feeds: Sequence[str], targets: Sequence[Variable], executor: Runner,
-                 main_program: Program | None = None, *, scope: Scope | None = None, full_every: int = 16, keep_seconds: float = 60.0) -> None:
+                 main_program: Program | None = None, *, scope: Scope | None = None, full_every: int = 16,
+                 keep_seconds: float = 60.0) -> None:
         full_every, keep_seconds = check_whole("Exporter: full_every", full_every, 1, 1000), plain(keep_seconds)
         if not isinstance(keep_seconds, (int, float)) or not 0 <= keep_seconds < 1e9:
             raise InvalidArgumentError(f"Exporter: keep_seconds={keep_seconds!r}; seconds from 0 on are possible")

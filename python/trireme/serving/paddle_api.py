@@ -27,7 +27,8 @@ class PaddleDType(IntEnum):
     INT32 = 2
 
 
-_NUMPY: dict[PaddleDType, np.dtype] = {PaddleDType.FLOAT32: np.dtype(np.float32), PaddleDType.INT64: np.dtype(np.int64), PaddleDType.INT32: np.dtype(np.int32)}
+_NUMPY: dict[PaddleDType, np.dtype] = {PaddleDType.FLOAT32: np.dtype(np.float32), PaddleDType.INT64: np.dtype(np.int64),
+                                       PaddleDType.INT32: np.dtype(np.int32)}
 
 
 class PaddleBuf:

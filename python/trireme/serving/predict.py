@@ -197,7 +197,8 @@ def _finite(feed: _Feed, array: np.ndarray) -> np.ndarray:
         bad = array.reshape(-1)[int(np.argmin(np.isfinite(typed.reshape(-1))))]
         raise ValueError(f"{feed.name!r} is of the type {feed.dtype}, and {bad} is no finite number of that")
     if typed.dtype.kind in "iu" and array.dtype.kind in "iu" and not np.array_equal(typed, array):
-        raise ValueError(f"{feed.name!r} is of the type {feed.dtype}, which does not hold {array.reshape(-1)[int(np.argmax((typed != array).reshape(-1)))]}")
+        raise ValueError(f"{feed.name!r} is of the type {feed.dtype}, which does not hold "
+                         f"{array.reshape(-1)[int(np.argmax((typed != array).reshape(-1)))]}")
     return typed
 
 
@@ -247,8 +248,8 @@ def predict(predictor: Predictor, rows: Sequence[Sequence[np.ndarray]]) -> Itera
     results = predictor.run(feed)
     for name, result in zip(predictor.fetches, results):
         if result.ndim == 0 or len(result) != len(rows):
-            raise InvalidArgumentError(f"the model gives {name!r} of the shape {list(result.shape)} for {len(rows)} lines, which is not a row for each: "
-                                       "write a script with Predictor.run")
+            raise InvalidArgumentError(f"the model gives {name!r} of the shape {list(result.shape)} for {len(rows)} lines, which is not a "
+                                       "row for each: write a script with Predictor.run")
     for i in range(len(rows)):
         values = [_plain(result[i]) for result in results]
         yield json.dumps(values[0] if len(values) == 1 else dict(zip(predictor.fetches, values)), allow_nan=False)

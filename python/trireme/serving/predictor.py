@@ -51,8 +51,8 @@ class _Feed:
 
     def _check(self, array: np.ndarray) -> None:
         if self.dtype is not None and array.dtype != self.dtype:
-            raise DTypeError(f"feed {self.name!r} is {array.dtype}, the model wants {self.dtype}: give {self.name}.astype({str(self.dtype)!r})\n"
-                             f"  your line: {user_line()}")
+            raise DTypeError(f"feed {self.name!r} is {array.dtype}, the model wants {self.dtype}: give "
+                             f"{self.name}.astype({str(self.dtype)!r})\n  your line: {user_line()}")
         if self.lod_level == 0 and (array.ndim != len(self.shape) or any(a >= 0 and a != b for a, b in zip(self.shape, array.shape))):
             want = ", ".join("?" if dim < 0 else str(dim) for dim in self.shape)
             raise ShapeError(f"feed {self.name!r} has the shape {list(array.shape)}, the model wants [{want}]\n  your line: {user_line()}")
@@ -66,10 +66,11 @@ def _await_model(folder: str, model_file: str, seconds: float) -> None:
             kind: type[NotFoundError | FileError] = NotFoundError
             what = f"there is no folder {folder!r}"
             if os.path.isdir(folder):
-                kind, what = FileError, f"cannot open a model in {folder!r}: there is neither an export (a file 'current') nor a saved one ({model_file!r})"
+                kind = FileError
+                what = f"cannot open a model in {folder!r}: there is neither an export (a file 'current') nor a saved one ({model_file!r})"
             after = f" after {seconds:g} s" if seconds else ""
-            raise kind(f"Predictor: {what}{after}. Where a training is about to export to it, wait for that: Predictor({folder!r}, wait=600)\n"
-                       f"  your line: {user_line()}")
+            raise kind(f"Predictor: {what}{after}. Where a training is about to export to it, wait for that: Predictor({folder!r}, "
+                       f"wait=600)\n  your line: {user_line()}")
         time.sleep(min(0.2, max(0.0, end - time.monotonic())))
 
 
@@ -77,11 +78,11 @@ class Predictor(Handle):
     """A model for serving. Any number of threads may call ``run`` at the same time.
 
     ``folder``: of ``save_inference_model``, or one that an ``Exporter`` writes to. ``model_filename``, ``params_filename``: as
-    ``save_inference_model`` was given them. ``wait``: so many seconds for a model to appear in the folder, such as the first export of a training
-    (default 0).
+    ``save_inference_model`` was given them. ``wait``: so many seconds for a model to appear in the folder, such as the first export of a
+    training (default 0).
 
-    Parameters are in memory once; rows of sparse tables stay in their files, which are mapped. Runs of the core allocate nothing when as many
-    threads have run before as run at a time.
+    Parameters are in memory once; rows of sparse tables stay in their files, which are mapped. Runs of the core allocate nothing when as
+    many threads have run before as run at a time.
 
     >>> import tempfile
     >>> x = fluid.layers.data("x", [2])
@@ -114,8 +115,8 @@ class Predictor(Handle):
         check(lib.tr_predictor_load_files(out, path_chars(folder), *names))
         self._native = Native(out[0], lib.tr_predictor_free, owner="Predictor")
         if lib.tr_predictor_version(out[0]) > 0 and not lib.tr_predictor_has_checksums(out[0]):
-            print(f"trireme: {os.fspath(folder)}: an older version has written this export, without checksums: damage to its files would go unnoticed. "
-                  "Export the model again", file=sys.stderr, flush=True)
+            print(f"trireme: {os.fspath(folder)}: an older version has written this export, without checksums: damage to its files would "
+                  "go unnoticed. Export the model again", file=sys.stderr, flush=True)
         self._follower: _Follower | None = None
         self._lock = new_lock_of(self)                # held while _follower changes
         self.folder = path_text(folder)
@@ -131,8 +132,8 @@ class Predictor(Handle):
         return is_first
 
     def close(self) -> None:
-        """Stop following, and free the model when the last run has ended. Other threads may run it, or close it, too: what they begin from now on
-        raises InvalidArgumentError.
+        """Stop following, and free the model when the last run has ended. Other threads may run it, or close it, too: what they begin from
+        now on raises InvalidArgumentError.
         """
         with self._own_lock():
             self._let_go()
@@ -165,8 +166,8 @@ class Predictor(Handle):
     def run(self, feed: Mapping[str, Any], return_numpy: bool = True) -> list[Any]:
         """Run the model once; return the fetched arrays in the order of ``fetches``.
 
-        ``feed``: arrays, or LoDTensors, by name. Types must be those of the model: a wrong one raises DTypeError with the conversion to write.
-        ``return_numpy`` False returns LoDTensors, which have the offsets of sequences.
+        ``feed``: arrays, or LoDTensors, by name. Types must be those of the model: a wrong one raises DTypeError with the conversion to
+        write. ``return_numpy`` False returns LoDTensors, which have the offsets of sequences.
         """
         native = self._native
         for name in feed:

@@ -1,4 +1,5 @@
-"""``train_from_dataset`` with callbacks: a loop of the core for each epoch, and between two loops what all trainers agree on (training_session.py)."""
+"""``train_from_dataset`` with callbacks: a loop of the core for each epoch, and between two loops what all trainers agree on
+(training_session.py)."""
 
 from __future__ import annotations
 
@@ -20,11 +21,13 @@ from .progress import LoopLines
 def run_session(asked: Asked, dataset: Dataset, epochs: int, steps: int, callbacks: Any, validation: Any) -> Any:
     """Train ``epochs`` times over the data; return the history."""
     if steps:
-        raise InvalidArgumentError("train_from_dataset: steps ends a training without callbacks; with them EarlyStopping or a callback ends it")
+        raise InvalidArgumentError("train_from_dataset: steps ends a training without callbacks; with them EarlyStopping or a callback "
+                                   "ends it")
     if validation is not None and not isinstance(validation, Dataset):
         raise TypeError(f"train_from_dataset: validation must be a Dataset, got {validation!r}")
     if not asked.fetches:
-        raise InvalidArgumentError("train_from_dataset: callbacks and validation need numbers of each step: give fetch_list=[loss], fetch_info=[\"loss\"]")
+        raise InvalidArgumentError("train_from_dataset: callbacks and validation need numbers of each step: give fetch_list=[loss], "
+                                   "fetch_info=[\"loss\"]")
     return _DatasetSession(asked, dataset, epochs, callbacks, validation).run()
 
 
@@ -44,7 +47,8 @@ class _DatasetSession:
         self._validation = validation
         self._test: Asked | None = None
         if validation is not None:
-            self._test = Asked(asked.executor, asked.program.clone(for_test=True), asked.scope, list(asked.names), self._names, 0, 0, trains=False)
+            self._test = Asked(asked.executor, asked.program.clone(for_test=True), asked.scope, list(asked.names), self._names, 0, 0,
+                               trains=False)
         self._batch = 0
 
     def run(self) -> Any:

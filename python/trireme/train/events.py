@@ -65,8 +65,8 @@ class BeginPass(Event):
 
 
 class EndPass(Event):
-    """A pass has ended: ``pass_id``, the mean ``cost`` of its batches, the means of the ``metrics``, and ``logs``: all numbers of the epoch by
-    name (``loss``, the metrics, ``val_loss`` ...). In a training with callbacks or validation they are those of the whole job.
+    """A pass has ended: ``pass_id``, the mean ``cost`` of its batches, the means of the ``metrics``, and ``logs``: all numbers of the epoch
+    by name (``loss``, the metrics, ``val_loss`` ...). In a training with callbacks or validation they are those of the whole job.
 
     >>> def handler(event):
     ...     if isinstance(event, fluid.trainer.EndPass):
@@ -91,8 +91,8 @@ class BeginIteration(Event):
 
 
 class EndIteration(Event):
-    """A batch has ended: ``pass_id``, ``batch_id``, its ``cost``, its ``metrics`` by name, its number of ``samples``; in ``train_from_dataset``
-    each batch that is printed, with the samples since the one before.
+    """A batch has ended: ``pass_id``, ``batch_id``, its ``cost``, its ``metrics`` by name, its number of ``samples``; in
+    ``train_from_dataset`` each batch that is printed, with the samples since the one before.
 
     >>> def handler(event):
     ...     if isinstance(event, fluid.trainer.EndIteration):
@@ -119,9 +119,10 @@ class TestResult(Event):
 class StopTraining(Exception):
     """Raised by a handler or a callback to end the training after this batch.
 
-    In a job it ends the training of all trainers. In modes ``sync``, ``sync(degraded)`` and ``ssp(s)`` all end after the same step: two steps
-    (``ssp(s)``: ``s + 3``) after the one in which it was raised, if there is so much data. In the other modes the others end where they hear of
-    it. Raised at the end of an epoch of a training with callbacks, it ends all trainers there. The handler that has raised it is called no more.
+    In a job it ends the training of all trainers. In modes ``sync``, ``sync(degraded)`` and ``ssp(s)`` all end after the same step: two
+    steps (``ssp(s)``: ``s + 3``) after the one in which it was raised, if there is so much data. In the other modes the others end where
+    they hear of it. Raised at the end of an epoch of a training with callbacks, it ends all trainers there. The handler that has raised it
+    is called no more.
 
     >>> def handler(event):
     ...     if isinstance(event, fluid.trainer.EndIteration):

@@ -19,12 +19,12 @@ class Executor(Runner):
     >>> exe.run(fluid.default_main_program(), feed={"x": np.ones((1, 2), "float32")}, fetch_list=[y])
     [array([[3., 3.]], dtype=float32)]
 
-    ``check_nan`` lets every run look at what each operator writes, and fail with ``NotFiniteError`` at the first value that is NaN or infinite, by the
-    operator's name and the line that made it; ``train_from_dataset`` and ``Trainer`` do so, too. It costs a pass over all values. None, the
-    default, takes what ``TRIREME_CHECK_NAN`` says (``1``: yes), else False; ``trireme launch --check-nan`` sets that.
+    ``check_nan`` lets every run look at what each operator writes, and fail with ``NotFiniteError`` at the first value that is NaN or
+    infinite, by the operator's name and the line that made it; ``train_from_dataset`` and ``Trainer`` do so, too. It costs a pass over all
+    values. None, the default, takes what ``TRIREME_CHECK_NAN`` says (``1``: yes), else False; ``trireme launch --check-nan`` sets that.
 
-    ``matmul_precision`` is ``"float32"`` or ``"bfloat16"``: how matrix products of float32 tensors are computed. None, the default, takes what
-    ``fluid.set_matmul_precision`` says at the time of each run. ``train_from_dataset`` and ``Trainer`` have it, too.
+    ``matmul_precision`` is ``"float32"`` or ``"bfloat16"``: how matrix products of float32 tensors are computed. None, the default, takes
+    what ``fluid.set_matmul_precision`` says at the time of each run. ``train_from_dataset`` and ``Trainer`` have it, too.
     """
 
     def train_from_dataset(self, program: Program | None = None, dataset: Any = None, scope: Scope | None = None,
@@ -33,11 +33,11 @@ class Executor(Runner):
                            steps: int = 0, callbacks: Sequence[Any] | None = None, validation: Any = None) -> Any:
         """Run ``program`` for each batch of ``dataset``, in the core: without any Python per batch.
 
-        Every ``print_period`` steps a line shows the values of ``fetch_list``, called as ``fetch_info`` says, the rate, and the time that is left
-        where that is known. One process of a job prints, for all. ``epochs`` are passes over the data, ``steps`` ends them after so many.
-        ``callbacks`` is a list of ``fluid.callbacks``; ``validation`` a Dataset, which is gone over at the end of each epoch (docs/callbacks.md).
-        With either the history is returned; its numbers are those of the whole job, and steps that are printed are the batches that callbacks hear
-        of. With ``thread`` above 1 so many threads take batches
+        Every ``print_period`` steps a line shows the values of ``fetch_list``, called as ``fetch_info`` says, the rate, and the time that
+        is left where that is known. One process of a job prints, for all. ``epochs`` are passes over the data, ``steps`` ends them after so
+        many. ``callbacks`` is a list of ``fluid.callbacks``; ``validation`` a Dataset, which is gone over at the end of each epoch
+        (docs/callbacks.md). With either the history is returned; its numbers are those of the whole job, and steps that are printed are the
+        batches that callbacks hear of. With ``thread`` above 1 so many threads take batches
         and update the same parameters without waiting for each other (Hogwild): faster for small steps, and no longer
         repeatable; in a job there is one. ``debug`` prints where the time went. Threads of the script that share the scope, the
         program or the executor take turns, as in ``run``: theirs comes when the loop is over.
@@ -56,7 +56,8 @@ class Executor(Runner):
         """
         from .loop import ask, run_loop  # loaded where it is used: most scripts make their steps by `run`
 
-        asked, epochs, steps = ask("train_from_dataset", self, program, dataset, scope, thread, debug, fetch_list, fetch_info, print_period, epochs, steps)
+        asked, epochs, steps = ask("train_from_dataset", self, program, dataset, scope, thread, debug, fetch_list, fetch_info, print_period,
+                                   epochs, steps)
         if callbacks is not None or validation is not None:
             from .dataset_session import run_session
 
@@ -73,7 +74,8 @@ class Executor(Runner):
         from .loop import ask, run_loop
 
         program = (program or default_main_program()).clone(for_test=True)
-        asked, epochs, steps = ask("infer_from_dataset", self, program, dataset, scope, thread, debug, fetch_list, fetch_info, print_period, trains=False)
+        asked, epochs, steps = ask("infer_from_dataset", self, program, dataset, scope, thread, debug, fetch_list, fetch_info, print_period,
+                                   trains=False)
         run_loop(asked, dataset, epochs, steps)
 
 

@@ -40,6 +40,7 @@ def in_one_process(executor: Any, program: Any, scope: Scope) -> LocalCheckpoint
     settings = settings_now()
     if settings.folder is None or jobs.is_launched():
         return None
-    if session.local_manager is None or session.local_manager.program is not program or session.local_manager.settings.__dict__ != settings.__dict__:
-        session.local_manager = LocalCheckpointManager(executor, program, scope, settings)
-    return session.local_manager
+    known = session.local_manager
+    if known is None or known.program is not program or known.settings.__dict__ != settings.__dict__:
+        session.local_manager = known = LocalCheckpointManager(executor, program, scope, settings)
+    return known

@@ -25,8 +25,8 @@ from typing import Any, TextIO
 from ..job import job
 from .events import BeginPass, EndIteration, EndPass, Event
 
-_FIND_NAN = ("Executor(check_nan=True), TRIREME_CHECK_NAN=1 or trireme launch --check-nan ends the training at the first operator that makes NaN or "
-             "infinity, and names it")
+_FIND_NAN = ("Executor(check_nan=True), TRIREME_CHECK_NAN=1 or trireme launch --check-nan ends the training at the first operator that "
+             "makes NaN or infinity, and names it")
 
 
 class Progress:
@@ -112,7 +112,8 @@ class Progress:
         if not self._speaks:
             return
         rate = self._samples / max(time.monotonic() - self._start, 1e-9)
-        numbers = {**event.metrics, **{name: value for name, value in getattr(event, "logs", {}).items() if name not in ("loss", *event.metrics)}}
+        numbers = {**event.metrics,
+                   **{name: value for name, value in getattr(event, "logs", {}).items() if name not in ("loss", *event.metrics)}}
         metrics = "".join(f"  {name} {value:.4f}" for name, value in numbers.items())
         self._print(f"epoch {event.pass_id + 1}/{self._epochs}  mean loss {event.cost:.4f}{metrics}  "
                     f"{rate:.0f} samples/s", "\n")
@@ -122,8 +123,8 @@ class Progress:
 
 
 class LoopLines:
-    """What ``train_from_dataset`` prints: the fetched values, then the rate, the epoch and the time that is left. One process of a job prints, and the rate
-    is that of the whole job.
+    """What ``train_from_dataset`` prints: the fetched values, then the rate, the epoch and the time that is left. One process of a job
+    prints, and the rate is that of the whole job.
 
     ``epochs`` and ``steps`` are those of ``train_from_dataset``.
 
@@ -141,7 +142,8 @@ class LoopLines:
         self.offset = 0                                # steps of loops before this one
         self._start = time.monotonic()
         self._has_said_nan = False
-        self._begin: tuple[int, int] | None = None     # steps and samples of the first look: what a job that goes on leaves out costs no time
+        # steps and samples of the first look: what a job that goes on leaves out costs no time
+        self._begin: tuple[int, int] | None = None
 
     def look(self, epoch: int, step: int, samples: int) -> None:
         """Note how far the loop is: passes that have ended, steps and samples. ``epoch``, ``step`` and ``samples`` are these numbers."""

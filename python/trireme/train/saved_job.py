@@ -35,8 +35,8 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
              check_nan: bool = False, matmul_precision: str | None = None) -> None:
     """Write a file that ``trireme-trainer`` runs: the startup program, then ``program`` over ``dataset``.
 
-    ``fetch_list``, ``fetch_info``, ``print_period``, ``epochs``, ``steps`` and ``thread`` are those of ``Executor.train_from_dataset``, ``check_nan`` is
-    that of ``Executor``. ``in_memory`` reads all lines first, and ``shuffle_seed``
+    ``fetch_list``, ``fetch_info``, ``print_period``, ``epochs``, ``steps`` and ``thread`` are those of ``Executor.train_from_dataset``,
+    ``check_nan`` is that of ``Executor``. ``in_memory`` reads all lines first, and ``shuffle_seed``
     then shuffles them before each epoch. ``save_folder`` is where the variables that persist are written at the end, as
     ``io.save_persistables`` does. ``servers`` are the numbers of parameter servers that the job shall be able to
     run with (1, or (1, 2, 4)), in ``mode``; none: it runs in one process. ``matmul_precision`` is as ``Executor`` takes it; None: as
@@ -117,7 +117,8 @@ def _fill_partition(partition: Any, keep: Keep, program: Program, startup: Progr
         if name in result.on_servers:
             raise InvalidArgumentError(f"save_job: {name!r} is computed on the parameter servers: a trainer cannot fetch it")
     if result.fed:
-        raise UnsupportedError(f"save_job: {min(result.fed)!r} is fed to the optimizers, and a saved job has no script that feeds it; make it a variable of the program")
+        raise UnsupportedError(f"save_job: {min(result.fed)!r} is fed to the optimizers, and a saved job has no script that feeds it; make "
+                               "it a variable of the program")
     given = dataset._given
     facts = [*facts_of(result, first_values(startup)),
              ("data", f"{given['format']}, batches of {given['batch_size']}, split {given['split']!r}")]

@@ -34,7 +34,8 @@ class Trainer:
     ``metrics`` are variables to watch beside the loss, by name. A reader yields batches: lists of samples whose
     fields stand in the order of ``feed_order`` (default: that in which the data variables were made).
 
-    ``optimizer`` is the optimizer whose ``minimize`` is called with the loss, or what ``fluid.contrib.mixed_precision.decorate`` has made of it.
+    ``optimizer`` is the optimizer whose ``minimize`` is called with the loss, or what ``fluid.contrib.mixed_precision.decorate`` has made
+    of it.
 
     >>> x, y = fluid.layers.data("x", [2]), fluid.layers.data("y", [1])
     >>> loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y))
@@ -74,15 +75,17 @@ class Trainer:
               callbacks: Sequence[Listener] | None = None, validation: Callable[[], Iterable[Any]] | None = None) -> History:
         """Go over the reader's batches ``epochs`` times. In a job every trainer takes its slice of each batch.
 
-        ``event_handler`` hears each event. ``callbacks`` is a list of ``fluid.callbacks``, or of functions of an event. ``validation`` is a reader,
-        which is gone over at the end of each epoch: ``val_loss`` and its kind are the means over its batches. In a job each trainer takes its slice of
-        them, too. With callbacks or validation trainers meet at the end of each epoch; its numbers are then those of the whole job, else the loss alone is.
+        ``event_handler`` hears each event. ``callbacks`` is a list of ``fluid.callbacks``, or of functions of an event. ``validation`` is a
+        reader, which is gone over at the end of each epoch: ``val_loss`` and its kind are the means over its batches. In a job each trainer
+        takes its slice of them, too. With callbacks or validation trainers meet at the end of each epoch; its numbers are then those of the
+        whole job, else the loss alone is.
 
-        Return the history: ``history.history["loss"]`` has a number for each epoch, as have metrics and ``val_loss``. An epoch that a handler ends
-        in its middle is in it where there are callbacks or validation. ValueError: the reader gave no batch.
+        Return the history: ``history.history["loss"]`` has a number for each epoch, as have metrics and ``val_loss``. An epoch that a
+        handler ends in its middle is in it where there are callbacks or validation. ValueError: the reader gave no batch.
         """
         epochs = check_whole("Trainer.train: epochs", epochs)
-        session = TrainingSession("Trainer.train", self.program, self.scope, self.executor, epochs, event_handler, callbacks, validation is not None)
+        session = TrainingSession("Trainer.train", self.program, self.scope, self.executor, epochs, event_handler, callbacks,
+                                  validation is not None)
         more = session.fetches()
         validate = None if validation is None else lambda: self._means_of(distributed.shard(validation))[0]
         session.begin()
@@ -96,7 +99,8 @@ class Trainer:
         session.end()
         return session.history
 
-    def _train_epoch(self, session: TrainingSession, reader: Callable[[], Iterable[Any]], more: dict[str, str], validate: Callable[[], Means] | None) -> None:
+    def _train_epoch(self, session: TrainingSession, reader: Callable[[], Iterable[Any]], more: dict[str, str],
+                     validate: Callable[[], Means] | None) -> None:
         names, fetches = ["loss", *self.metrics], [*self._fetches, *more.values()]
         batches, sizes, latest = [], [], {}
         fed = ((len(batch), self.feeder.feed(batch)) for batch in distributed.shard(reader)())

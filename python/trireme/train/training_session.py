@@ -1,8 +1,8 @@
 """A training session: its epochs, what its listeners hear, and what all trainers of a job agree on at the end of an epoch.
 
-``Trainer.train`` and ``Executor.train_from_dataset`` have loops of their own; what is around their steps is here. A training *meets* when it has
-callbacks or validation: at the end of an epoch all trainers put their numbers together, and end alike. Without these, trainers do not wait for each
-other there, and numbers are each trainer's own.
+``Trainer.train`` and ``Executor.train_from_dataset`` have loops of their own; what is around their steps is here. A training *meets* when
+it has callbacks or validation: at the end of an epoch all trainers put their numbers together, and end alike. Without these, trainers do
+not wait for each other there, and numbers are each trainer's own.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ class TrainingSession:
         self._tell(logs)
         assert self._record is not None                # of what meets
         self._record.keep(self.epoch, self._steps_made(), logs)
-        self.is_over = any_of(f"whether the training ends after epoch {self.epoch + 1}", self._has_asked or self.stop.is_asked or self.is_over)
+        self.is_over = any_of(f"whether the training ends after epoch {self.epoch + 1}", self._has_asked or self.stop.is_asked
+                              or self.is_over)
         self._is_between = False
 
     def end(self) -> None:

@@ -5,5 +5,6 @@ from . import details
 from .dispatch import HashName, PSDispatcher, RoundRobin
 from .memory import InferenceTranspiler, memory_optimize, release_memory
 
-__all__ = ["DistributeTranspiler", "DistributeTranspilerConfig", "HashName", "InferenceTranspiler", "PSDispatcher", "RoundRobin", "details", "memory_optimize",
+__all__ = ["DistributeTranspiler", "DistributeTranspilerConfig", "HashName", "InferenceTranspiler", "PSDispatcher", "RoundRobin", "details",
+           "memory_optimize",
            "release_memory"]

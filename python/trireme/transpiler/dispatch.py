@@ -1,5 +1,5 @@
-"""Which server a variable belongs to, by rules of Fluid. ``DistributeTranspiler`` places parameters by their sizes (``distributed.placement``)
-and does not ask these; scripts that place variables of their own do."""
+"""Which server a variable belongs to, by rules of Fluid. ``DistributeTranspiler`` places parameters by their sizes
+(``distributed.placement``) and does not ask these; scripts that place variables of their own do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Trainers with unequal numbers of batches, whose epochs end with a save or a collective; in one process the steps of all trainers by turns.
+"""Trainers with unequal numbers of batches, whose epochs end with a save or a collective; in one process the steps of all trainers by
+turns.
 
 Writes the parameters after each epoch. Dies where it is told to, once.
 """

@@ -52,7 +52,8 @@ def stop(event):
 
 
 x, y = fluid.layers.data("x", [2]), fluid.layers.data("y", [1])
-cost = fluid.layers.square_error_cost(fluid.layers.fc(x, 1, param_attr=fluid.ParamAttr(name="w", initializer=fluid.initializer.Constant(0.0))), y)
+cost = fluid.layers.square_error_cost(fluid.layers.fc(x, 1,
+                                                      param_attr=fluid.ParamAttr(name="w", initializer=fluid.initializer.Constant(0.0))), y)
 loss, worst = fluid.layers.mean(cost), fluid.layers.reduce_max(cost)
 rate = fluid.layers.exponential_decay(args.rate, decay_steps=5, decay_rate=0.8)
 trainer = fluid.Trainer(loss, fluid.optimizer.SGD(rate), metrics={"mean again": fluid.layers.mean(cost)})

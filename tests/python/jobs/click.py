@@ -1,4 +1,5 @@
-"""The click model of a first hour: a tab-separated file, tables of ids, early stopping by the job's area under the curve, and an export that is served."""
+"""The click model of a first hour: a tab-separated file, tables of ids, early stopping by the job's area under the curve, and an export
+that is served."""
 
 import argparse
 import time
@@ -59,7 +60,8 @@ class Pause(fluid.callbacks.Callback):
         time.sleep(args.pause)
 
 
-history = exe.train_from_dataset(dataset=dataset(args.data), epochs=args.epochs, fetch_list=[loss], fetch_info=["loss"], print_period=5, callbacks=[
+history = exe.train_from_dataset(dataset=dataset(args.data), epochs=args.epochs, fetch_list=[loss], fetch_info=["loss"], print_period=5,
+                                 callbacks=[
     fluid.callbacks.Validation(area),
     fluid.callbacks.EarlyStopping("val_auc", patience=2, verbose=1),
     fluid.callbacks.ExportModel(args.export, [one.name for one in ids] + ["price"], [click], every_seconds=0.1),

@@ -1,7 +1,8 @@
 """Trainers that send their largest gradients alone: the gradients are drawn, so that the algorithm says what becomes of the parameter.
 
-dgc.py --out OUT [--steps N] [--fewer N] [--mark FILE] [--pause S] [--save DIR]; each trainer writes all that persists to OUT.<index>.npz. --fewer:
-trainer 1 makes so many steps less; a negative number: trainer 0 does. --save: trainer 0 saves a checkpoint by itself, and prints why not.
+dgc.py --out OUT [--steps N] [--fewer N] [--mark FILE] [--pause S] [--save DIR]; each trainer writes all that persists to OUT.<index>.npz.
+--fewer: trainer 1 makes so many steps less; a negative number: trainer 0 does. --save: trainer 0 saves a checkpoint by itself, and prints
+why not.
 """
 
 import argparse
@@ -46,7 +47,8 @@ def main():
             fluid.io.save_checkpoint(exe, args.save)
         except fluid.core.UnsupportedError as error:
             print(error)
-    names = [var.name for var in fluid.default_main_program().list_vars() if var.persistable and scope.find_var(var.name).kind() is not None]
+    names = [var.name for var in fluid.default_main_program().list_vars() if var.persistable
+             and scope.find_var(var.name).kind() is not None]
     np.savez(f"{args.out}.{index}.npz", **{name: np.array(scope.find_var(name).get_tensor()) for name in names})
 
 

@@ -49,7 +49,8 @@ optimizer = fluid.optimizer.SGD(args.rate)
 if args.dgc:
     optimizer = fluid.optimizer.DGCMomentumOptimizer(0.03, 0.9, rampup_begin_step=20, rampup_step=40, sparsity=[0.75, 0.94, 0.99])
 if args.mixed:
-    optimizer = fluid.contrib.mixed_precision.decorate(optimizer, init_loss_scaling=1024.0 if args.mixed == "float16" else 1.0, dtype=args.mixed)
+    optimizer = fluid.contrib.mixed_precision.decorate(optimizer, init_loss_scaling=1024.0 if args.mixed == "float16" else 1.0,
+                                                       dtype=args.mixed)
 optimizer.minimize(loss)
 exe = fluid.Executor(matmul_precision=args.precision)
 exe.run(fluid.default_startup_program())

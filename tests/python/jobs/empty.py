@@ -30,7 +30,8 @@ exe.run(fluid.default_startup_program())
 rows = [(row, row.sum(keepdims=True)) for row in np.random.default_rng(0).normal(size=(33, 6)).astype("float32")]
 for step, batch in enumerate(fluid.distributed.shard(fluid.batch(lambda: iter(rows), 8))()):
     fed = {"positions": np.arange(1, 7, dtype="float32")} if step == 0 else {}
-    feed = {"x": np.array([row for row, _ in batch], "float32").reshape(-1, 6), "y": np.array([sum_ for _, sum_ in batch], "float32").reshape(-1, 1)}
+    feed = {"x": np.array([row for row, _ in batch], "float32").reshape(-1, 6),
+            "y": np.array([sum_ for _, sum_ in batch], "float32").reshape(-1, 1)}
     cost, = exe.run(feed={**fed, **feed}, fetch_list=[loss])
     print(f"trainer {index}: a slice of {len(batch)}, loss {cost.item()}", flush=True)
 kept = {var.name: np.array(scope.find_var(var.name).get_tensor()) for var in fluid.default_main_program().list_vars()

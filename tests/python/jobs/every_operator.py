@@ -2,8 +2,8 @@
 
 every_operator.py --out OUT; each trainer writes the parameters of all operators to OUT.<index>.npz, and the costs of its steps.
 
-A floating-point input of an operator is its value in the case plus a parameter, which begins with zeros. The loss is the sum of the means of all outputs
-but the intermediate ones.
+A floating-point input of an operator is its value in the case plus a parameter, which begins with zeros. The loss is the sum of the means
+of all outputs but the intermediate ones.
 """
 
 import argparse
@@ -47,7 +47,8 @@ def _trained(name, value, lod=()):
 
 def _loss_of(outputs):
     """The sum of the means of what can have a gradient."""
-    return layers.sums([layers.cast(layers.mean(var), "float32") for var in outputs if var.type == VarType.LOD_TENSOR and var.dtype in FLOATS])
+    return layers.sums([layers.cast(layers.mean(var), "float32") for var in outputs if var.type == VarType.LOD_TENSOR
+                        and var.dtype in FLOATS])
 
 
 def append_case(case):
@@ -85,7 +86,8 @@ class Hand:
         return self.fed(np.array(values, "int64").reshape(-1, 1), lod)
 
     def activations(self):
-        return [act(self.x(2, 3)) for act in (layers.brelu, layers.relu6, layers.hard_sigmoid, layers.softmax, layers.ceil, layers.floor, layers.round, layers.sign)]
+        return [act(self.x(2, 3)) for act in (layers.brelu, layers.relu6, layers.hard_sigmoid, layers.softmax, layers.ceil, layers.floor,
+                                              layers.round, layers.sign)]
 
     def shapes(self):
         x = self.x(2, 3, 4)
@@ -96,18 +98,19 @@ class Hand:
     def losses(self):
         x, label = self.x(4, 3), self.ids(0, 2, 1, 0)
         return [layers.cross_entropy(layers.softmax(x), label), layers.softmax_with_cross_entropy(x, label),
-                layers.sigmoid_cross_entropy_with_logits(x, self.fed(np.eye(4, 3, dtype="float32"))), layers.smooth_l1(x, self.x(4, 3, low=0.5)),
-                layers.huber_loss(self.x(4, 1), self.x(4, 1, low=0.4), 0.2), layers.hsigmoid(x, label, 4), layers.pool2d(self.x(1, 2, 4, 4), 2, "avg", 2),
-                layers.dropout(x, 0.0)]
+                layers.sigmoid_cross_entropy_with_logits(x, self.fed(np.eye(4, 3, dtype="float32"))),
+                layers.smooth_l1(x, self.x(4, 3, low=0.5)),
+                layers.huber_loss(self.x(4, 1), self.x(4, 1, low=0.4), 0.2), layers.hsigmoid(x, label, 4),
+                layers.pool2d(self.x(1, 2, 4, 4), 2, "avg", 2), layers.dropout(x, 0.0)]
 
     def sequences(self):
         x = self.x(5, 4, lod=[2, 3])
         hidden, cell = layers.lstm_unit(self.x(2, 3), self.x(2, 4), self.x(2, 4))
         projected, _ = layers.dynamic_lstmp(self.x(5, 16, lod=[2, 3]), 16, 3)
-        return [hidden, cell, projected, layers.row_conv(x, 2), layers.sequence_pool(x, "sum"), layers.sequence_pad(x, self.fed(np.zeros(1, "float32")))[0],
-                layers.sequence_reverse(x),
-                layers.sequence_softmax(self.x(5, 1, lod=[2, 3])), layers.sequence_expand(self.x(2, 4), x), layers.sequence_expand_as(self.x(2, 4), x),
-                layers.linear_chain_crf(x, self.ids(0, 1, 2, 3, 0, lod=[2, 3]))]
+        return [hidden, cell, projected, layers.row_conv(x, 2), layers.sequence_pool(x, "sum"),
+                layers.sequence_pad(x, self.fed(np.zeros(1, "float32")))[0], layers.sequence_reverse(x),
+                layers.sequence_softmax(self.x(5, 1, lod=[2, 3])), layers.sequence_expand(self.x(2, 4), x),
+                layers.sequence_expand_as(self.x(2, 4), x), layers.linear_chain_crf(x, self.ids(0, 1, 2, 3, 0, lod=[2, 3]))]
 
     def recurrent_nets(self):
         dynamic, rnn, steps, words, start = layers.DynamicRNN(), layers.StaticRNN(), self.x(3, 2, 4), self.x(5, 4, lod=[2, 3]), self.x(2, 4)
@@ -168,7 +171,8 @@ PARTS = [name for name, member in vars(Hand).items() if callable(member) and nam
 
 
 def is_trained(case):
-    """Whether the case alone can be trained: some gradient of a parameter is not zero, all are finite, and the loss is no number beside which others vanish."""
+    """Whether the case alone can be trained: some gradient of a parameter is not zero, all are finite, and the loss is no number beside
+    which others vanish."""
     main, startup = fluid.Program(), fluid.Program()
     try:
         with fluid.program_guard(main, startup), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
@@ -176,7 +180,8 @@ def is_trained(case):
             grads = [grad for _, grad in fluid.backward.append_backward(loss)]
             fluid.Executor().run(startup)
             values = fluid.Executor().run(main, feed=feeds, fetch_list=[*grads, loss])
-        return all(np.isfinite(value).all() for value in values) and any(value.any() for value in values[:-1]) and abs(values[-1].item()) < LARGE
+        return all(np.isfinite(value).all() for value in values) and any(value.any()
+                                                                         for value in values[:-1]) and abs(values[-1].item()) < LARGE
     except (TriremeError, KeyError, ValueError, TypeError):
         return False
 
@@ -206,7 +211,8 @@ def main():
     exe.run(fluid.default_startup_program())
     costs = [exe.run(feed=feeds, fetch_list=[loss])[0].item() for _ in range(STEPS)]
     names = [param.name for param in fluid.default_main_program().all_parameters() if param.name != TABLE]
-    np.savez(f"{args.out}.{fluid.distributed.trainer_index()}.npz", costs=costs, **{name: np.array(fluid.global_scope().find_var(name).get_tensor()) for name in names})
+    np.savez(f"{args.out}.{fluid.distributed.trainer_index()}.npz", costs=costs,
+             **{name: np.array(fluid.global_scope().find_var(name).get_tensor()) for name in names})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Trains on leased tasks in loops: the same files twice, then other files on each day. With --kill trainer 1 dies between two days, once."""
+"""Trains on leased tasks in loops: the same files twice, then other files on each day. With --kill trainer 1 dies between two days,
+once."""
 
 import os
 import signal

@@ -75,7 +75,8 @@ fluid.default_startup_program().random_seed = fluid.default_main_program().rando
 line = fluid.layers.data("line", [1], dtype="int64")
 x, y = fluid.layers.data("x", [1]), fluid.layers.data("y", [1])
 # Threads update without locks: what is to be counted exactly, no two of them may touch.
-counted = fluid.layers.embedding(line, [LINES, 1], is_sparse=args.thread > 0, param_attr=fluid.ParamAttr("counts", initializer=fluid.initializer.Constant(0.0)))
+counted = fluid.layers.embedding(line, [LINES, 1], is_sparse=args.thread > 0,
+                                 param_attr=fluid.ParamAttr("counts", initializer=fluid.initializer.Constant(0.0)))
 if args.deep:
     hidden = fluid.layers.dropout(fluid.layers.fc(x, 16, act="tanh"), 0.3)
     loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(hidden, 1) + counted, y))

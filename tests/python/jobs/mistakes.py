@@ -1,4 +1,5 @@
-"""Mistakes of scripts in a job, which one trainer makes: an error in the middle of a step that is caught, or calls that wait for each other."""
+"""Mistakes of scripts in a job, which one trainer makes: an error in the middle of a step that is caught, or calls that wait for each
+other."""
 
 import sys
 

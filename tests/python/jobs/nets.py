@@ -38,7 +38,8 @@ def sampled(name: str, x: Variable, y: Variable, label: Variable) -> Variable:
     others = layers.cast(layers.elementwise_mod(label + 2, layers.fill_constant([1], "int64", 5)), "int64")
     chances = layers.fill_constant_batch_size_like(x, [-1, 2], "float32", 0.4)
     return layers.sampled_softmax_with_cross_entropy(scores(name, x, 5), label, 1, use_customized_samples=True,
-                                                     customized_samples=layers.concat([label, others], axis=1), customized_probabilities=chances)
+                                                     customized_samples=layers.concat([label, others], axis=1),
+                                                     customized_probabilities=chances)
 
 
 def counted(name: str, x: Variable, y: Variable, label: Variable) -> Variable:

@@ -2,8 +2,8 @@
 
 Every gradient is 1, so what a parameter of SGD has lost tells which steps its schedule has seen. Trainer 0 writes to OUT the
 parameters after each of its steps and the rates that it fetched. In a folder to MEET in it waits for trainer 1 at the end, so that
-what it leaves has all updates; with --ahead trainer 1 ends its first step before trainer 0 begins its second, and begins its own second when
-trainer 0 has ended so many.
+what it leaves has all updates; with --ahead trainer 1 ends its first step before trainer 0 begins its second, and begins its own second
+when trainer 0 has ended so many.
 """
 
 import argparse

@@ -1,4 +1,5 @@
-"""Trains by replicas on threads of each process: replicas.py [--out FILE.npz] [--table] [--function] [--places N]; trainer 0 saves what was learnt."""
+"""Trains by replicas on threads of each process: replicas.py [--out FILE.npz] [--table] [--function] [--places N]; trainer 0 saves what was
+learnt."""
 
 import argparse
 
@@ -13,7 +14,8 @@ STEPS, BATCH = 8, 14
 def tanh(x):
     """Return a layer that a function of Python computes."""
     out = x.block.create_var(name="by_function", dtype="float32", shape=[-1, 8])
-    return layers.py_func(lambda x: np.tanh(x), x, out, lambda out, grad: np.array(grad) * (1 - np.square(out)), skip_vars_in_backward_input=x)
+    return layers.py_func(lambda x: np.tanh(x), x, out, lambda out, grad: np.array(grad) * (1 - np.square(out)),
+                          skip_vars_in_backward_input=x)
 
 
 def network(is_table, is_function=False):

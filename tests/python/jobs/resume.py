@@ -66,7 +66,8 @@ if not args.plain:
 for _ in range(2):
     for batch in reader():
         if index == 0 and args.kill and os.environ.get("TRIREME_ATTEMPT", "0") == "0":
-            if 5 <= step <= args.kill and (step % 5 == 4 or step == args.kill):      # while one is written, the next one waits: its step would be another
+            # while one is written, the next one waits: its step would be another
+            if 5 <= step <= args.kill and (step % 5 == 4 or step == args.kill):
                 wait_for_checkpoint(step // 5 * 5)
             if step == args.kill:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -1,7 +1,7 @@
 """A script that loads and sets rows of tables between two steps, in every way that there is.
 
-Each trainer writes to OUT.<index>.npz what it looks up after each step and after each thing that it sets. All trainers feed the same batches, so a job makes the
-bits of one process. At the end trainer 0 saves the tables at OUT.end.
+Each trainer writes to OUT.<index>.npz what it looks up after each step and after each thing that it sets. All trainers feed the same
+batches, so a job makes the bits of one process. At the end trainer 0 saves the tables at OUT.end.
 """
 
 import argparse
@@ -25,7 +25,8 @@ fluid.default_startup_program().random_seed = 3
 if args.keep:
     fluid.distributed.set_row_cache(rows=1000, staleness=8)
 ids, y = layers.data("ids", [1], dtype="int64"), layers.data("y", [1])
-plain = layers.embedding(ids, [200, 4], is_distributed=True, param_attr=fluid.ParamAttr(name="plain", initializer=fluid.initializer.Uniform(-1, 1)))
+plain = layers.embedding(ids, [200, 4], is_distributed=True,
+                         param_attr=fluid.ParamAttr(name="plain", initializer=fluid.initializer.Uniform(-1, 1)))
 aged = layers.embedding(ids, [200, 3], is_distributed=True, param_attr="aged", entry_count=2, max_age=5, row_dtype="float16")
 loss = layers.mean(layers.square_error_cost(layers.fc(layers.concat([plain, aged], axis=1), 1, param_attr="w"), y))
 test = fluid.default_main_program().clone(for_test=True)

@@ -72,6 +72,7 @@ for turn in range(2):
         continue
     with fluid.scope_guard(fluid.Scope()):
         program, feeds, targets = fluid.io.load_inference_model(f"{folder}/model", exe)
-        value, = exe.run(program, feed={"x": np.ones((1, 4), "float32"), **({"ids": np.array([[7]])} if args.table else {})}, fetch_list=targets)
+        value, = exe.run(program, feed={"x": np.ones((1, 4), "float32"), **({"ids": np.array([[7]])} if args.table else {})},
+                         fetch_list=targets)
     print(f"trainer {me} turn {turn}: {value.tolist()}", flush=True)
     distributed.barrier()                              # the next step changes nothing of this

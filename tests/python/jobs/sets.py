@@ -1,5 +1,5 @@
-"""Trainers set a parameter before step 3, each in a way of its own: trainer k does what argument k says. Then each prints the parameter after each step.
-With "startup" they have a table, too, and run the startup program again."""
+"""Trainers set a parameter before step 3, each in a way of its own: trainer k does what argument k says. Then each prints the parameter
+after each step. With "startup" they have a table, too, and run the startup program again."""
 
 import sys
 

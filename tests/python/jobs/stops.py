@@ -1,4 +1,5 @@
-"""A trainer's handler stops the training of all trainers, or its script ends in the middle; each prints where it has ended, and trains on."""
+"""A trainer's handler stops the training of all trainers, or its script ends in the middle; each prints where it has ended, and trains
+on."""
 
 import argparse
 import os

@@ -130,8 +130,8 @@ def main():
     if session.native_job:
         lib.tr_job_get_stats(session.native_job, stats)
     if args.out and job.trainer_index() == 0:
-        np.savez(args.out, losses=losses, words=rows[0], user=rows[1], wanted=stats.rows_wanted, ahead=stats.rows_ahead, cached=stats.rows_cached,
-                 fc=np.array(fluid.global_scope().find_var("fc_0.w_0").get_tensor()))
+        np.savez(args.out, losses=losses, words=rows[0], user=rows[1], wanted=stats.rows_wanted, ahead=stats.rows_ahead,
+                 cached=stats.rows_cached, fc=np.array(fluid.global_scope().find_var("fc_0.w_0").get_tensor()))
 
 
 if __name__ == "__main__":

@@ -33,7 +33,8 @@ def work(own, sizes):
 
 if not args.prepare:
     work(exe, [3])
-threads = [threading.Thread(target=work, args=(fluid.Executor() if args.own else exe, [1 + (i * k) % 7 for i in range(60)])) for k in range(4)]
+threads = [threading.Thread(target=work, args=(fluid.Executor() if args.own else exe, [1 + (i * k) % 7 for i in range(60)]))
+           for k in range(4)]
 for thread in threads:
     thread.start()
 for thread in threads:

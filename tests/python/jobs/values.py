@@ -23,7 +23,8 @@ w0 = layers.create_parameter([5, 64], "float32", name="w0")
 layers.assign(layers.clip(w0, -0.3, 0.3), w0)                      # before each step: on both sides
 hidden = layers.batch_norm(layers.tanh(layers.mul(x, w0)), moving_mean_name="mm", moving_variance_name="mv")
 hidden = layers.fc(hidden, 256, act="tanh", param_attr="w1", bias_attr="b1")
-row = layers.reduce_mean(layers.embedding(layers.data("row", [1], dtype="int64"), [200000, 4], param_attr=fluid.ParamAttr(name="frozen", trainable=False)))
+row = layers.reduce_mean(layers.embedding(layers.data("row", [1], dtype="int64"), [200000, 4],
+                                          param_attr=fluid.ParamAttr(name="frozen", trainable=False)))
 factor = layers.create_global_var([1], 1.0, "float32", persistable=True, name="factor")
 loss = layers.mean(layers.square_error_cost(layers.fc(hidden, 1, param_attr="w2", bias_attr="b2"), y + row)) * factor
 loss = layers.mean(loss)
@@ -61,14 +62,16 @@ def set_to(name, value):
 
 def assign(name, value):
     with fluid.program_guard(fluid.Program(), fluid.Program()):
-        var = fluid.default_main_program().global_block().create_var(name=name, shape=tensor(name).shape(), dtype="float32", persistable=True)
+        var = fluid.default_main_program().global_block().create_var(name=name, shape=tensor(name).shape(), dtype="float32",
+                                                                     persistable=True)
         layers.assign(np.full(tensor(name).shape(), value, "float32"), var)
         exe.run()
 
 
 def assign_in_a_block(name, value):
     with fluid.program_guard(fluid.Program(), fluid.Program()):
-        var = fluid.default_main_program().global_block().create_var(name=name, shape=tensor(name).shape(), dtype="float32", persistable=True)
+        var = fluid.default_main_program().global_block().create_var(name=name, shape=tensor(name).shape(), dtype="float32",
+                                                                     persistable=True)
         with layers.Switch() as switch, switch.case(layers.fill_constant([1], "bool", True)):
             layers.assign(np.full(tensor(name).shape(), value, "float32"), var)
         exe.run()
@@ -114,7 +117,8 @@ ACTIONS = {
 def batch(step):
     random = np.random.RandomState(step)
     rate_now = {"rate": np.float32([0.01 * step])} if step in (3, 19) else {}
-    return {"x": random.normal(size=(8, 5)).astype("float32"), "y": random.rand(8, 1).astype("float32"), "row": random.randint(0, 200000, (8, 1)), **rate_now}
+    return {"x": random.normal(size=(8, 5)).astype("float32"), "y": random.rand(8, 1).astype("float32"),
+            "row": random.randint(0, 200000, (8, 1)), **rate_now}
 
 
 for step in range(1, 21):

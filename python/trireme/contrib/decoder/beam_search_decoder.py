@@ -77,12 +77,12 @@ class BeamSearchDecoder:
 
     ``init_ids`` [sources, 1] and ``init_scores`` hold a first word and a score of 0 for each source, as sequences of two levels.
     ``input_var_dict`` gives inputs of the state cell that are the same for all words of a source; its other inputs are the embeddings
-    [``target_dict_dim``, ``word_dim``] of the last words. Of the ``topk_size`` best next words of each prefix, the best of a source are kept. It
-    ends after ``max_len`` words, or when all prefixes end with ``end_id``.
+    [``target_dict_dim``, ``word_dim``] of the last words. Of the ``topk_size`` best next words of each prefix, the best of a source are
+    kept. It ends after ``max_len`` words, or when all prefixes end with ``end_id``.
 
-    The parameters of the embedding and of the layer that scores words are named by ``embedding_attr``, ``score_attr`` and ``score_bias_attr``
-    (ParamAttr, or a name), so that they can be those of the training. ``state_cell`` is the StateCell that each word steps; ``sparse_emb`` makes the
-    embedding's gradient the rows that were used. Override ``decode`` for another search.
+    The parameters of the embedding and of the layer that scores words are named by ``embedding_attr``, ``score_attr`` and
+    ``score_bias_attr`` (ParamAttr, or a name), so that they can be those of the training. ``state_cell`` is the StateCell that each word
+    steps; ``sparse_emb`` makes the embedding's gradient the rows that were used. Override ``decode`` for another search.
 
     >>> first = fluid.layers.data("first", [4])
     >>> ids = fluid.layers.data("ids", [1], dtype="int64", lod_level=2)
@@ -105,8 +105,8 @@ class BeamSearchDecoder:
 
     def __init__(self, state_cell: StateCell, init_ids: Variable, init_scores: Variable, target_dict_dim: int, word_dim: int,
                  input_var_dict: dict[str, Variable] | None = None, topk_size: int = 50, sparse_emb: bool = True, max_len: int = 100,
-                 beam_size: int = 1, end_id: int = 1, name: str | None = None, *, embedding_attr: AttrLike = None, score_attr: AttrLike = None,
-                 score_bias_attr: AttrLike = None) -> None:
+                 beam_size: int = 1, end_id: int = 1, name: str | None = None, *, embedding_attr: AttrLike = None,
+                 score_attr: AttrLike = None, score_bias_attr: AttrLike = None) -> None:
         self._outside = default_main_program().current_block()
         self._counter = layers.fill_constant([1], "int64", 0)
         self._first = layers.fill_constant([1], "int64", 0)

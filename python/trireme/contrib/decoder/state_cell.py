@@ -39,8 +39,8 @@ class InitState:
 class StateCell:
     """The states of a recurrent net by name, its inputs by name, and the function that makes the next states of them.
 
-    ``inputs`` maps names to variables, or to None where each step gives its own; ``states`` maps names to ``InitState``. ``out_state`` is the
-    state from which scores of words are computed.
+    ``inputs`` maps names to variables, or to None where each step gives its own; ``states`` maps names to ``InitState``. ``out_state`` is
+    the state from which scores of words are computed.
 
     ``state_updater`` decorates the function, and a decoder calls it in each step (``TrainingDecoder``, ``BeamSearchDecoder``).
 
@@ -101,7 +101,8 @@ class StateCell:
         """Return an input of this step. ``input_name`` is one of the cell's inputs."""
         value = self._inputs.get(input_name)
         if value is None:
-            raise ValueError(f"StateCell: input {input_name!r} has no value; inputs are {', '.join(self._inputs)}, which compute_state gives")
+            raise ValueError(f"StateCell: input {input_name!r} has no value; inputs are {', '.join(self._inputs)}, which compute_state "
+                             "gives")
         return value
 
     def set_state(self, state_name: str, state_value: Variable) -> None:

@@ -19,8 +19,8 @@ from .rewrite import rewrite_program
 class OptimizerWithMixedPrecision:
     """What ``decorate`` returns: used as the optimizer that it wraps.
 
-    ``minimize`` puts casts into the program, scales the loss if that is asked for, appends the gradients and brings them back to their size. Then
-    clipping, regularization and the updates of the optimizer follow, all in float32.
+    ``minimize`` puts casts into the program, scales the loss if that is asked for, appends the gradients and brings them back to their
+    size. Then clipping, regularization and the updates of the optimizer follow, all in float32.
     """
 
     def __init__(self, optimizer: Optimizer, amp_lists: AutoMixedPrecisionLists, dtype: VarType, init_loss_scaling: float,
@@ -50,12 +50,13 @@ class OptimizerWithMixedPrecision:
             return create_global_var([1], value, dtype, persistable=True, name=unique_name.generate(name))
 
         self._loss_scaling = number("loss_scaling", self._init_loss_scaling, "float32")
-        return {} if not self._is_dynamic else {"InGoodSteps": number("good_steps", 0, "int32"), "InBadSteps": number("bad_steps", 0, "int32")}
+        return {} if not self._is_dynamic else {"InGoodSteps": number("good_steps", 0, "int32"),
+                                                "InBadSteps": number("bad_steps", 0, "int32")}
 
     def backward(self, loss: Variable, startup_program: Any = None, parameter_list: Sequence[Any] | None = None,
                  no_grad_set: Iterable[Any] | None = None, callbacks: Any = None) -> list[tuple[Parameter, Variable]]:
-        """Rewrite the program of ``loss``, append the gradient's operators, and return pairs of parameter and gradient, which is float32 and
-        of its true size."""
+        """Rewrite the program of ``loss``, append the gradient's operators, and return pairs of parameter and gradient, which is float32
+        and of its true size."""
         program = loss.block.program
         with program_guard(program, startup_program or default_startup_program()):
             rewrite_program(program, self._amp_lists, self._dtype)
@@ -76,7 +77,8 @@ class OptimizerWithMixedPrecision:
         block.append_op("check_finite_and_unscale", {"X": grads, "Scale": scaling}, {"Out": grads, "FoundInfinite": found})
         if self._is_dynamic:
             block.append_op("update_loss_scaling", {"X": grads, "FoundInfinite": found, "PrevLossScaling": scaling, **state},
-                            {"Out": grads, "LossScaling": scaling, "OutGoodSteps": state["InGoodSteps"], "OutBadSteps": state["InBadSteps"]},
+                            {"Out": grads, "LossScaling": scaling, "OutGoodSteps": state["InGoodSteps"],
+                             "OutBadSteps": state["InBadSteps"]},
                             self._attrs)
 
     def apply_gradients(self, params_grads: Sequence[tuple[Parameter, Variable]]) -> list[Operator]:
@@ -93,18 +95,20 @@ class OptimizerWithMixedPrecision:
             return self.apply_gradients(params_grads), params_grads
 
 
-def decorate(optimizer: Optimizer, amp_lists: AutoMixedPrecisionLists | None = None, init_loss_scaling: float = 1.0, incr_every_n_steps: int = 1000,
-             decr_every_n_nan_or_inf: int = 2, incr_ratio: float = 2.0, decr_ratio: float = 0.8, use_dynamic_loss_scaling: bool | None = None,
-             dtype: Any = "bfloat16") -> OptimizerWithMixedPrecision:
+def decorate(optimizer: Optimizer, amp_lists: AutoMixedPrecisionLists | None = None, init_loss_scaling: float = 1.0,
+             incr_every_n_steps: int = 1000,
+             decr_every_n_nan_or_inf: int = 2, incr_ratio: float = 2.0, decr_ratio: float = 0.8,
+             use_dynamic_loss_scaling: bool | None = None, dtype: Any = "bfloat16") -> OptimizerWithMixedPrecision:
     """Return an optimizer that trains in mixed precision: activations and their gradients in 16 bits, parameters in float32.
 
-    ``amp_lists`` says which operators compute in 16 bits (``AutoMixedPrecisionLists``). ``dtype`` is ``"bfloat16"``, the default, or ``"float16"``, for
-    which CPUs have no products: it is slow. bfloat16 has the range of float32, so its loss is not scaled unless ``init_loss_scaling`` is not 1.
+    ``amp_lists`` says which operators compute in 16 bits (``AutoMixedPrecisionLists``). ``dtype`` is ``"bfloat16"``, the default, or
+    ``"float16"``, for which CPUs have no products: it is slow. bfloat16 has the range of float32, so its loss is not scaled unless
+    ``init_loss_scaling`` is not 1.
 
     The loss is multiplied by the loss scaling, and gradients are divided by it, so that small gradients are not lost in float16. With
-    ``use_dynamic_loss_scaling`` (default: for float16 only) a step whose gradients are not all finite updates nothing but what an optimizer does for
-    gradients of 0; after ``decr_every_n_nan_or_inf`` of such steps in a row the factor is multiplied by ``decr_ratio`` (between 0 and 1), and after
-    ``incr_every_n_steps`` good ones by ``incr_ratio`` (above 1).
+    ``use_dynamic_loss_scaling`` (default: for float16 only) a step whose gradients are not all finite updates nothing but what an optimizer
+    does for gradients of 0; after ``decr_every_n_nan_or_inf`` of such steps in a row the factor is multiplied by ``decr_ratio`` (between 0
+    and 1), and after ``incr_every_n_steps`` good ones by ``incr_ratio`` (above 1).
 
     >>> x, y = fluid.layers.data("x", [13]), fluid.layers.data("y", [1])
     >>> loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y))

@@ -15,7 +15,8 @@ BLACK = frozenset({"exp", "log", "square", "mean", "sum", "cos_sim", "softmax", 
 GRAY = frozenset({
     "elementwise_add", "elementwise_sub", "elementwise_mul", "elementwise_div", "elementwise_max", "elementwise_min",
     "batch_norm", "layer_norm",
-    "relu", "relu6", "leaky_relu", "brelu", "elu", "selu", "swish", "gelu", "hard_sigmoid", "hard_shrink", "softshrink", "soft_relu", "softplus",
+    "relu", "relu6", "leaky_relu", "brelu", "elu", "selu", "swish", "gelu", "hard_sigmoid", "hard_shrink", "softshrink", "soft_relu",
+    "softplus",
     "softsign", "sigmoid", "logsigmoid", "tanh", "stanh", "thresholded_relu", "abs", "prelu", "maxout",
     "pool2d", "pool3d", "dropout", "scale", "clip", "top_k",
     "reshape", "reshape2", "transpose", "transpose2", "squeeze", "squeeze2", "unsqueeze", "unsqueeze2", "flatten", "flatten2",
@@ -27,8 +28,8 @@ GRAY = frozenset({
 class AutoMixedPrecisionLists:
     """Three lists of operator types, which say where 16 bits are used.
 
-    An operator of the **white** list computes in 16 bits: its float32 inputs are cast. One of the **black** list computes in float32, and so does
-    every operator of no list. One of the **gray** list follows its inputs: it computes in 16 bits if one of them is stored so.
+    An operator of the **white** list computes in 16 bits: its float32 inputs are cast. One of the **black** list computes in float32, and
+    so does every operator of no list. One of the **gray** list follows its inputs: it computes in 16 bits if one of them is stored so.
 
     ``custom_white_list`` and ``custom_black_list`` are types that move to the white or to the black list. A type in both is a ValueError.
 
@@ -38,7 +39,8 @@ class AutoMixedPrecisionLists:
     """
 
     def __init__(self, custom_white_list: Iterable[str] | None = None, custom_black_list: Iterable[str] | None = None) -> None:
-        white, black = (_types(name, given) for name, given in (("custom_white_list", custom_white_list), ("custom_black_list", custom_black_list)))
+        white, black = (_types(name, given)
+                        for name, given in (("custom_white_list", custom_white_list), ("custom_black_list", custom_black_list)))
         both = sorted(white & black)
         if both:
             raise ValueError(f"AutoMixedPrecisionLists: {', '.join(both)} cannot be both in custom_white_list and in custom_black_list")

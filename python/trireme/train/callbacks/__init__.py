@@ -6,8 +6,8 @@
         fluid.callbacks.CSVLogger("history.csv"),
     ])
 
-Names and meanings are those of Keras. In a job every trainer makes the same callbacks: numbers of an epoch are those of the whole job, all trainers
-decide alike, and what is written is written once. docs/callbacks.md describes them.
+Names and meanings are those of Keras. In a job every trainer makes the same callbacks: numbers of an epoch are those of the whole job, all
+trainers decide alike, and what is written is written once. docs/callbacks.md describes them.
 """
 
 from __future__ import annotations
@@ -36,5 +36,6 @@ if not TYPE_CHECKING:                                  # a checker that saw it w
         "validation": ("Validation",),
     })
 
-__all__ = ["Callback", "History", "Training", "EarlyStopping", "ExportModel", "ModelCheckpoint", "LearningRateLogger", "CSVLogger", "TensorBoard",
+__all__ = ["Callback", "History", "Training", "EarlyStopping", "ExportModel", "ModelCheckpoint", "LearningRateLogger", "CSVLogger",
+           "TensorBoard",
            "Validation"]

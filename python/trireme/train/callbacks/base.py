@@ -20,8 +20,8 @@ Logs = dict[str, float]
 class Training:
     """The training under way, as its callbacks see it.
 
-    ``program``, ``scope`` and ``executor`` are those of the training, ``epochs`` is how many were asked for, ``history`` what they gave so far.
-    ``step`` counts the steps of all epochs, up to the one that callbacks heard of last.
+    ``program``, ``scope`` and ``executor`` are those of the training, ``epochs`` is how many were asked for, ``history`` what they gave so
+    far. ``step`` counts the steps of all epochs, up to the one that callbacks heard of last.
 
     ``stop()`` ends the training.
 
@@ -55,9 +55,9 @@ class Training:
 class Callback:
     """Base of callbacks: override what you need.
 
-    ``logs`` holds the numbers of a step or an epoch by name: ``loss``, metrics, at an epoch's end also ``val_loss`` and its kind. At the end of an
-    epoch a callback may add numbers to it: callbacks after it in the list and the history have them, too. ``self.training`` is the
-    ``Training``. Raise ``StopTraining``, or call ``self.training.stop()``, to end the training.
+    ``logs`` holds the numbers of a step or an epoch by name: ``loss``, metrics, at an epoch's end also ``val_loss`` and its kind. At the
+    end of an epoch a callback may add numbers to it: callbacks after it in the list and the history have them, too. ``self.training`` is
+    the ``Training``. Raise ``StopTraining``, or call ``self.training.stop()``, to end the training.
 
     >>> class Say(fluid.callbacks.Callback):
     ...     def on_epoch_end(self, epoch, logs):
@@ -74,8 +74,8 @@ class Callback:
     training: Training
 
     def fetches(self, program: Program) -> Mapping[str, Variable | str]:
-        """Return variables that each step is to fetch beside the loss and the metrics, by the names that they get in ``logs``. An epoch's number is
-        that of its last step."""
+        """Return variables that each step is to fetch beside the loss and the metrics, by the names that they get in ``logs``. An epoch's
+        number is that of its last step."""
         return {}
 
     def on_train_begin(self, logs: Logs) -> None:
@@ -157,7 +157,8 @@ class Monitor:
         if not isinstance(monitor, str) or not monitor:
             raise InvalidArgumentError(f"{owner}: monitor must be the name of a number, such as 'val_loss'; got {monitor!r}")
         if mode not in ("auto", "min", "max"):
-            raise InvalidArgumentError(f"{owner}: mode={mode!r}; 'auto', 'min' and 'max' are possible{did_you_mean(mode, ('auto', 'min', 'max'))}")
+            raise InvalidArgumentError(f"{owner}: mode={mode!r}; 'auto', 'min' and 'max' are "
+                                       f"possible{did_you_mean(mode, ('auto', 'min', 'max'))}")
         self.owner, self.monitor = owner, monitor
         parts = monitor.lower().replace("-", "_").split("_")
         rises = mode == "max" or (mode == "auto" and any(part.startswith(self._RISE) for part in parts))
@@ -170,8 +171,8 @@ class Monitor:
         """Return this epoch's number; NotFoundError names those that there are."""
         if self.monitor not in logs:
             hint = "; `validation=` gives val_loss and its kind" if self.monitor.startswith("val_") and "val_loss" not in logs else ""
-            raise NotFoundError(f"{self.owner}: an epoch of this training has no {self.monitor!r}{did_you_mean(self.monitor, logs) or '.'} It has "
-                                f"{', '.join(logs)}{hint}")
+            raise NotFoundError(f"{self.owner}: an epoch of this training has no {self.monitor!r}{did_you_mean(self.monitor, logs) or '.'} "
+                                f"It has {', '.join(logs)}{hint}")
         return float(logs[self.monitor])
 
     def is_better(self, value: float) -> bool:

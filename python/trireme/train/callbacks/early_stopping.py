@@ -22,8 +22,8 @@ class EarlyStopping(Callback):
     this one are not looked at (default 0). ``restore_best_weights``: after the training the parameters are those of the best epoch (default
     False; one process only: in a job ``ModelCheckpoint`` keeps them). ``verbose``: 1 prints a line when it stops.
 
-    Afterwards ``stopped_epoch`` is the epoch after which it has stopped, -1 if it has not; ``best`` and ``best_epoch`` are the best number and its
-    epoch. NotFoundError: an epoch has no such number.
+    Afterwards ``stopped_epoch`` is the epoch after which it has stopped, -1 if it has not; ``best`` and ``best_epoch`` are the best number
+    and its epoch. NotFoundError: an epoch has no such number.
 
     >>> stops = fluid.callbacks.EarlyStopping("loss", patience=1)
     >>> x = fluid.layers.data("x", [1])
@@ -58,8 +58,8 @@ class EarlyStopping(Callback):
 
     def on_train_begin(self, logs: Logs) -> None:
         if self.restore_best_weights and is_distributed():
-            raise UnsupportedError("EarlyStopping: restore_best_weights in a job: the parameters are the servers'. ModelCheckpoint(DIR) keeps those "
-                                   "of the best epoch in DIR/best")
+            raise UnsupportedError("EarlyStopping: restore_best_weights in a job: the parameters are the servers'. ModelCheckpoint(DIR) "
+                                   "keeps those of the best epoch in DIR/best")
         self._monitor = Monitor("EarlyStopping", *self._made)
         self._waited, self.stopped_epoch, self._weights = 0, -1, {}
 

@@ -16,9 +16,10 @@ from .base import Callback, Logs
 class ExportModel(Callback):
     """Exports the model for serving while the training goes on, so that a process that serves it follows within seconds.
 
-    ``folder``: of exports (a path), which ``fluid.serving.Predictor(folder)`` serves. ``feeds``: names to feed (list of str). ``targets``: Variables to
-    fetch. ``every_seconds``: how often, at most (float, default 10); it is looked at after each step that callbacks hear of, and there is an export at the
-    end. ``full_every``: every so many exports one is whole (int, default 16); the others have the rows of sparse tables that changed. In a job trainer 0 writes.
+    ``folder``: of exports (a path), which ``fluid.serving.Predictor(folder)`` serves. ``feeds``: names to feed (list of str). ``targets``:
+    Variables to fetch. ``every_seconds``: how often, at most (float, default 10); it is looked at after each step that callbacks hear of,
+    and there is an export at the end. ``full_every``: every so many exports one is whole (int, default 16); the others have the rows of
+    sparse tables that changed. In a job trainer 0 writes.
 
     >>> import tempfile
     >>> x, y = fluid.layers.data("x", [1]), fluid.layers.data("y", [1])
@@ -45,7 +46,8 @@ class ExportModel(Callback):
         from ...serving import Exporter
 
         training = self.training
-        self._exporter = Exporter(self.folder, *self._ends, training.executor, training.program, scope=training.scope, full_every=self._full_every)
+        self._exporter = Exporter(self.folder, *self._ends, training.executor, training.program, scope=training.scope,
+                                  full_every=self._full_every)
         self._due = 0.0
 
     def on_train_batch_end(self, batch: int, logs: Logs) -> None:

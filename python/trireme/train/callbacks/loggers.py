@@ -17,8 +17,8 @@ from .base import Callback, Logs
 class LearningRateLogger(Callback):
     """Adds the learning rate to the numbers of each epoch: that of its last step. It stands before callbacks that are to have it.
 
-    ``name``: under which it is in ``logs`` and in the history (str, default ``"lr"``). In a job of a mode other than ``sync`` a trainer's rate is
-    that of its own count of steps, and the history has the first trainer's. InvalidArgumentError: the program has no optimizer.
+    ``name``: under which it is in ``logs`` and in the history (str, default ``"lr"``). In a job of a mode other than ``sync`` a trainer's
+    rate is that of its own count of steps, and the history has the first trainer's. InvalidArgumentError: the program has no optimizer.
 
     >>> x = fluid.layers.data("x", [1])
     >>> rate = fluid.layers.exponential_decay(0.1, decay_steps=1, decay_rate=0.5)
@@ -58,9 +58,9 @@ def learning_rate_of(program: Program) -> Variable | None:
 class CSVLogger(Callback):
     """Writes a line for each epoch to a table: the epoch, counted from 0, and its numbers in the order of their names.
 
-    ``filename``: the file (a path). ``separator``: between fields (one character, default ``","``). ``append``: go on with the file that is there
-    (default False: it is written anew). The first epoch decides which columns there are; a number that an epoch lacks is left empty. Each line is
-    on its way to the disk when its epoch ends. In a job one trainer writes, for all.
+    ``filename``: the file (a path). ``separator``: between fields (one character, default ``","``). ``append``: go on with the file that is
+    there (default False: it is written anew). The first epoch decides which columns there are; a number that an epoch lacks is left empty.
+    Each line is on its way to the disk when its epoch ends. In a job one trainer writes, for all.
 
     >>> x = fluid.layers.data("x", [1])
     >>> trainer = fluid.Trainer(fluid.layers.mean(x * 2.0 + fluid.layers.fc(x, 1) * 0.0), fluid.optimizer.SGD(0.0))

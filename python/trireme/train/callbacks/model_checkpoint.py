@@ -20,14 +20,15 @@ class ModelCheckpoint(Callback):
     """Writes the model at the end of epochs: the best one to ``DIR/best``, the newest ones to ``DIR/epoch-0001`` and so on.
 
     ``dirname``: the folder (a path, made if it is not there). ``monitor``: the number that says which epoch is best (str, default
-    ``"val_loss"``; an epoch without it is an error unless ``best`` is False), ``mode``: ``"min"``, ``"max"`` or ``"auto"`` (the default: by the name),
-    ``min_delta``: a change is an improvement if it is larger (default 0). ``best``: keep the best epoch (default True). ``last``: keep
-    so many of the newest epochs (int, default 1; 0: none). ``every``: write every so many epochs (int, default 1; the best one is
-    looked for in each). ``params_only``: write the parameters alone, without what the optimizers remember (default False).
+    ``"val_loss"``; an epoch without it is an error unless ``best`` is False), ``mode``: ``"min"``, ``"max"`` or ``"auto"`` (the default: by
+    the name), ``min_delta``: a change is an improvement if it is larger (default 0). ``best``: keep the best epoch (default True).
+    ``last``: keep so many of the newest epochs (int, default 1; 0: none). ``every``: write every so many epochs (int, default 1; the best
+    one is looked for in each). ``params_only``: write the parameters alone, without what the optimizers remember (default False).
 
-    Each is a folder that ``fluid.io.load_persistables`` (``load_params``) reads; its ``about.json`` has the epoch and its numbers. It appears
-    complete or not at all. In a job trainer 0 writes, and all trainers go on when the files are complete: each can read them then. A job
-    that goes on from a checkpoint of the launcher does not write again what was written. ``best`` and ``best_epoch`` are the best number and its epoch.
+    Each is a folder that ``fluid.io.load_persistables`` (``load_params``) reads; its ``about.json`` has the epoch and its numbers. It
+    appears complete or not at all. In a job trainer 0 writes, and all trainers go on when the files are complete: each can read them then.
+    A job that goes on from a checkpoint of the launcher does not write again what was written. ``best`` and ``best_epoch`` are the best
+    number and its epoch.
 
     >>> keeps = fluid.callbacks.ModelCheckpoint("models", monitor="loss", last=2)
     >>> x = fluid.layers.data("x", [1])

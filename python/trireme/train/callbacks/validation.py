@@ -13,12 +13,12 @@ class Validation(Callback):
     """Calls a function at the end of epochs, and adds the numbers that it returns to those of the epoch.
 
     ``function``: without arguments, returns a dict of names and numbers. ``every``: it is called after every so many epochs, and behind
-    the last one that was asked for (int, default 1). It stands before callbacks that are to have its numbers. The ``validation`` of ``train`` needs no such function:
-    this is for what is no mean over batches, such as an area under a curve.
+    the last one that was asked for (int, default 1). It stands before callbacks that are to have its numbers. The ``validation`` of
+    ``train`` needs no such function: this is for what is no mean over batches, such as an area under a curve.
 
     In a job all trainers call their function at the same time, so it may use ``distributed.all_reduce``, ``merge_metric`` and the like; the
-    numbers of the first trainer are taken by all. A job that goes on from a checkpoint takes the numbers of epochs after it from there, and does not
-    call the function. InvalidArgumentError: the function returns something else than numbers.
+    numbers of the first trainer are taken by all. A job that goes on from a checkpoint takes the numbers of epochs after it from there, and
+    does not call the function. InvalidArgumentError: the function returns something else than numbers.
 
     >>> x = fluid.layers.data("x", [1])
     >>> trainer = fluid.Trainer(fluid.layers.mean(fluid.layers.fc(x, 1)), fluid.optimizer.SGD(0.1))
