@@ -64,11 +64,9 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:                                  # a checker that saw it would take any name
     __getattr__, __dir__ = load_later(__name__, {
         "": ("async_executor", "average", "backward", "callbacks", "clip", "compiler", "contrib", "core", "data_feed_desc", "data_feeder",
-             "dataset", "debugger",
-             "distributed", "errors", "evaluator", "executor", "feeds", "formats", "framework", "graphviz", "initializer", "install_check",
-             "io", "layer", "layers",
-             "lod_tensor", "metrics", "nets", "op", "operator", "optimizer", "parallel_executor", "param_attr", "port", "profiler",
-             "reader", "recordio_writer",
+             "dataset", "debugger", "distributed", "errors", "evaluator", "executor", "feeds", "formats", "framework", "graphviz",
+             "initializer", "install_check", "io", "layer", "layers", "lod_tensor", "metrics", "nets", "op", "operator", "optimizer",
+             "parallel_executor", "param_attr", "port", "profiler", "reader", "recordio_writer",
              "regularizer", "serving", "trainer", "transpiler", "unique_name", "version"),
         "distributed": ("DistributeTranspiler", "DistributeTranspilerConfig"),
         "feeding.data_feed_desc": ("DataFeedDesc",),
@@ -117,7 +115,6 @@ __all__ = ["Block", "CPUPlace", "DataFeeder", "ErrorClipByValue", "Executor", "L
            "Trainer", "TriremeError", "Variable", "backward", "batch", "callbacks", "clip", "core", "cpu_places",
            "create_lod_tensor", "create_random_int_lodtensor", "dataset", "default_main_program",
            "default_startup_program", "executor", "fetch_var", "framework", "get_matmul_precision", "get_winograd", "global_scope",
-           "graphviz",
-           "in_dygraph_mode", "initializer", "io", "layer", "layers", "lod_tensor", "metrics", "name_scope", "nets",
+           "graphviz", "in_dygraph_mode", "initializer", "io", "layer", "layers", "lod_tensor", "metrics", "name_scope", "nets",
            "operator", "optimizer", "param_attr", "profiler", "program_guard", "reader", "regularizer", "serving",
            "scope_guard", "set_gradient_clip", "set_matmul_precision", "set_winograd", "trainer", "unique_name"]

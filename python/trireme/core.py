@@ -49,11 +49,9 @@ else:
 
 __all__ = ["ProgramDesc", "BlockDesc", "OpDesc", "VarDesc", "OpProto", "op_proto", "op_types", "get_all_op_protos",
            "VarType", "bfloat16_bits", "convert_dtype", "floats_of_bfloat16", "numpy_dtype", "Scope", "ScopeVariable", "LoDTensor",
-           "SelectedRows",
-           "LoDTensorArray", "CPUPlace", "CUDAPlace", "CUDAPinnedPlace", "get_cuda_device_count", "OpRole", "op_proto_and_checker_maker",
-           "TriremeError", "EnforceNotMet",
-           "InvalidArgumentError", "ShapeError", "DTypeError", "RangeError", "NotFoundError", "ExistsError",
-           "FileError", "FormatError", "OutOfMemoryError", "NotFiniteError", "UnsupportedError", "TimedOutError",
-           "PeerError", "RunInterruptedError", "EOFException", "grad_var_suffix", "kEmptyVarName", "is_compiled_with_cuda",
+           "SelectedRows", "LoDTensorArray", "CPUPlace", "CUDAPlace", "CUDAPinnedPlace", "get_cuda_device_count", "OpRole",
+           "op_proto_and_checker_maker", "TriremeError", "EnforceNotMet", "InvalidArgumentError", "ShapeError", "DTypeError", "RangeError",
+           "NotFoundError", "ExistsError", "FileError", "FormatError", "OutOfMemoryError", "NotFiniteError", "UnsupportedError",
+           "TimedOutError", "PeerError", "RunInterruptedError", "EOFException", "grad_var_suffix", "kEmptyVarName", "is_compiled_with_cuda",
            "set_num_threads",
            "num_threads"]

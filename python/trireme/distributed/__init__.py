@@ -52,7 +52,6 @@ else:
 
 __all__ = ["is_distributed", "trainer_index", "trainer_count", "server_count", "shard", "slice_of", "all_mean",
            "set_batch_weight", "set_mode", "set_compression", "set_on_nan", "checkpoint", "resumed", "resumed_from", "first_step",
-           "table_report",
-           "TablePart", "TableReport", "TableReports", "DistributeTranspiler", "DistributeTranspilerConfig",
+           "table_report", "TablePart", "TableReport", "TableReports", "DistributeTranspiler", "DistributeTranspilerConfig",
            "set_row_cache", "prefetch", "prefetched", "is_replaying", "barrier", "broadcast", "all_reduce", "all_gather",
            "merge_metric", "merge_auc"]

@@ -137,9 +137,9 @@ def _softmax(graph: Graph, op: Operator) -> None:
 # -- arithmetic ------------------------------------------------------------------------------------------------------------
 
 _ELEMENTWISE = {"elementwise_add": "Add", "elementwise_sub": "Sub", "elementwise_mul": "Mul", "elementwise_div": "Div",
-                "elementwise_max": "Max",
-                "elementwise_min": "Min", "elementwise_pow": "Pow", "equal": "Equal", "less_than": "Less", "less_equal": "LessOrEqual",
-                "greater_than": "Greater", "greater_equal": "GreaterOrEqual", "logical_and": "And", "logical_or": "Or",
+                "elementwise_max": "Max", "elementwise_min": "Min", "elementwise_pow": "Pow", "equal": "Equal", "less_than": "Less",
+                "less_equal": "LessOrEqual", "greater_than": "Greater", "greater_equal": "GreaterOrEqual", "logical_and": "And",
+                "logical_or": "Or",
                 "logical_xor": "Xor"}
 
 

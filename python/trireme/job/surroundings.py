@@ -15,10 +15,10 @@ _RANK = ("OMPI_COMM_WORLD_SIZE", "PMIX_RANK")          # a process with one of t
 _LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prterun", "orted", "prted", "prte", "srun", "slurmstepd")
 # Variables by which mpirun tells a rank its place. OMPI_MCA_* may be the user's settings, but these are not.
 _PLACES = ("OMPI_COMM_WORLD_", "OMPI_WORLD_", "PMIX_", "PRTE_LAUNCHED", "PRTE_MCA_", "OMPI_FIRST_RANKS", "OMPI_APP_CTX", "OMPI_NUM_APP",
-           "OMPI_UNIVERSE_SIZE",
-           "OMPI_FILE_LOCATION", "OMPI_ARGV", "OMPI_COMMAND", "OMPI_VERSION", "OMPI_MCA_orte_", "OMPI_MCA_ess_", "OMPI_MCA_initial_wdir",
-           "OMPI_MCA_num_procs",
-           "OMPI_MCA_num_restarts", "OMPI_MCA_btl_sm_backing_directory", "TRIREME_JOB", "TRIREME_STATE", "TRIREME_ATTEMPT",
+           "OMPI_UNIVERSE_SIZE", "OMPI_FILE_LOCATION", "OMPI_ARGV", "OMPI_COMMAND", "OMPI_VERSION", "OMPI_MCA_orte_", "OMPI_MCA_ess_",
+           "OMPI_MCA_initial_wdir",
+           "OMPI_MCA_num_procs", "OMPI_MCA_num_restarts", "OMPI_MCA_btl_sm_backing_directory", "TRIREME_JOB", "TRIREME_STATE",
+           "TRIREME_ATTEMPT",
            "TRIREME_RESUME")
 
 

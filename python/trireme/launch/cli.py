@@ -433,9 +433,9 @@ def run_launch(options: argparse.Namespace) -> int:
                      replicas=options.replicas)
     launch = Launch(layout, [options.script, *options.args], mpirun=options.mpirun, timeout=options.timeout,
                     tag_output=options.tag_output, mode=options.mode, compress=options.compress,
-                    compress_parameters=options.compress_parameters, restarts=options.restarts,
-                    checkpoints=checkpoints, log=options.log, progress=progress_seconds(options.progress),
-                    standbys_for=options.standbys_for, on_nan=options.on_nan, check_nan=options.check_nan,
+                    compress_parameters=options.compress_parameters, restarts=options.restarts, checkpoints=checkpoints, log=options.log,
+                    progress=progress_seconds(options.progress), standbys_for=options.standbys_for, on_nan=options.on_nan,
+                    check_nan=options.check_nan,
                     matmul_precision=options.matmul_precision)
     if behind := options.parser.own_among(options.args):
         print(f"trireme launch: {', '.join(behind)} after {options.script} goes to the script; an option of the launcher stands before it: "

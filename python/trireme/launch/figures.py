@@ -218,7 +218,7 @@ def figures_of(logs: Logs) -> Figures:
     trainers = [_trainer(logs, log, logs.policy, apply) for _, log in sorted(logs.trainers.items())]
     bins = [[int(count) for count in log.numbers("staleness", 16)] for log in logs.servers.values()]
     return Figures(logs.policy, logs.compress, logs.compress_parameters, trainers, servers,
-                   max(log.number("step_ms") for log in logs.trainers.values()) / 1e3,
-                   logs.began_number("tables"), logs.began_number("compressible_bytes"), add_bins(bins),
+                   max(log.number("step_ms") for log in logs.trainers.values()) / 1e3, logs.began_number("tables"),
+                   logs.began_number("compressible_bytes"), add_bins(bins),
                    int(sum(log.number("dropped") for log in logs.servers.values())),
                    int(sum(log.number("skipped") for log in logs.trainers.values())), _tables(logs))

@@ -131,8 +131,8 @@ class Launch:
     def __init__(self, layout: Layout, script: Sequence[str], *, mpirun: str | None = None,
                  timeout: float | None = None, tag_output: bool = False, server_options: Sequence[str] = (),
                  mode: str | None = None, compress: str | None = None, compress_parameters: str | None = None, restarts: int = 3,
-                 checkpoints: Checkpoints | None = None,
-                 log: str | None = None, progress: float = 0.0, standbys_for: str = "all", on_nan: str | None = None,
+                 checkpoints: Checkpoints | None = None, log: str | None = None, progress: float = 0.0, standbys_for: str = "all",
+                 on_nan: str | None = None,
                  check_nan: bool = False, matmul_precision: str | None = None) -> None:
         check_folder()
         left: list[str] = []

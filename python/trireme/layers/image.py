@@ -62,8 +62,7 @@ def conv3d(input: Variable, num_filters: int, filter_size: SizeLike, stride: Siz
 
 
 def _transposed(spatial: int, input: Variable, num_filters: int, output_size: Any, filter_size: SizeLike | None, padding: SizeLike,
-                stride: SizeLike,
-                dilation: SizeLike, groups: int | None, param_attr: AttrLike, bias_attr: AttrLike, act: ActLike,
+                stride: SizeLike, dilation: SizeLike, groups: int | None, param_attr: AttrLike, bias_attr: AttrLike, act: ActLike,
                 name: str | None) -> Variable:
     layer = f"conv{spatial}d_transpose"
     helper = LayerHelper(layer, param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)

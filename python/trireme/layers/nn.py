@@ -220,8 +220,8 @@ def sync_batch_norm(input: Variable, act: ActLike = None, is_test: bool = False,
 
 
 def _batch_norm(type: str, input: Variable, act: ActLike, is_test: bool, momentum: float, epsilon: float, param_attr: AttrLike,
-                bias_attr: AttrLike,
-                data_layout: str, in_place: bool, name: str | None, moving_mean_name: str | None, moving_variance_name: str | None,
+                bias_attr: AttrLike, data_layout: str, in_place: bool, name: str | None, moving_mean_name: str | None,
+                moving_variance_name: str | None,
                 do_model_average_for_mean_and_var: bool, use_global_stats: bool) -> Variable:
     helper = LayerHelper(type, param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)
     helper.check_variable(input, "input")

@@ -55,8 +55,8 @@ def instance_norm(input: Variable, epsilon: float = 1e-5, param_attr: AttrLike =
 
 
 def data_norm(input: Variable, act: ActLike = None, epsilon: float = 1e-5, param_attr: dict[str, float] | None = None,
-              data_layout: str = "NCHW",
-              in_place: bool = False, name: str | None = None, moving_mean_name: str | None = None, moving_variance_name: str | None = None,
+              data_layout: str = "NCHW", in_place: bool = False, name: str | None = None, moving_mean_name: str | None = None,
+              moving_variance_name: str | None = None,
               do_model_average_for_mean_and_var: bool = False, use_mkldnn: bool = False) -> Variable:
     """Return rows [n, c] normalized by statistics of all rows seen so far: ``(x - sum / size) sqrt(size / squares)``.
 

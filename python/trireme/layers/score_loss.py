@@ -132,8 +132,8 @@ def _equal(x: Variable, y: Variable) -> Variable:
 
 
 def sampled_softmax_with_cross_entropy(logits: Variable, label: Variable, num_samples: int, num_true: int = 1,
-                                       remove_accidental_hits: bool = True,
-                                       use_customized_samples: bool = False, customized_samples: Variable | None = None,
+                                       remove_accidental_hits: bool = True, use_customized_samples: bool = False,
+                                       customized_samples: Variable | None = None,
                                        customized_probabilities: Variable | None = None, seed: int = 0) -> Variable:
     """Return the softmax cross entropy of scores [n, classes] over the true classes [n, num_true] and ``num_samples`` drawn ones: [n, 1].
 

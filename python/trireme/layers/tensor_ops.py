@@ -354,8 +354,7 @@ def gaussian_random_batch_size_like(input: Variable, shape: Sequence[int], input
 
 
 __all__ = ["pad", "pad_constant_like", "crop", "cumsum", "reverse", "argsort", "multiplex", "linspace", "scatter", "gather_nd",
-           "scatter_nd_add", "scatter_nd",
-           "hash", "sampling_id",
-           "reduce_all", "reduce_any", "rank", "ones_like", "eye", "diag", "size", "merge_selected_rows", "get_tensor_from_selected_rows",
+           "scatter_nd_add", "scatter_nd", "hash", "sampling_id", "reduce_all", "reduce_any", "rank", "ones_like", "eye", "diag", "size",
+           "merge_selected_rows", "get_tensor_from_selected_rows",
            "where",
            "uniform_random_batch_size_like", "gaussian_random_batch_size_like"]

@@ -383,9 +383,9 @@ def check(status: int, context: str = "") -> None:
 
 
 __all__ = ["TriremeError", "EnforceNotMet", "InvalidArgumentError", "ShapeError", "DTypeError", "RangeError", "NotFoundError",
-           "ExistsError",
-           "FileError", "FormatError", "OutOfMemoryError", "NotFiniteError", "UnsupportedError", "TimedOutError", "PeerError",
-           "RunInterruptedError", "MissingLibraryError", "EOFException", "LengthsError", "check", "check_whole", "error_of", "package_file",
+           "ExistsError", "FileError", "FormatError", "OutOfMemoryError", "NotFiniteError", "UnsupportedError", "TimedOutError",
+           "PeerError", "RunInterruptedError", "MissingLibraryError", "EOFException", "LengthsError", "check", "check_whole", "error_of",
+           "package_file",
            "user_frame", "user_line"]
 
 for _kind in _CLASSES.values():

@@ -43,8 +43,8 @@ class DGCMomentumOptimizer(MomentumOptimizer):
     """
 
     def __init__(self, learning_rate: Any, momentum: float, rampup_begin_step: int, rampup_step: int = 1,
-                 sparsity: Sequence[float] = (0.999,),
-                 use_nesterov: bool = False, local_grad_clip_norm: float | None = None, num_trainers: int | None = None,
+                 sparsity: Sequence[float] = (0.999,), use_nesterov: bool = False, local_grad_clip_norm: float | None = None,
+                 num_trainers: int | None = None,
                  regularization: Any = None, name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, momentum, use_nesterov, regularization, name, **options)
         rampup_begin_step = check_whole("DGCMomentumOptimizer: rampup_begin_step", rampup_begin_step)

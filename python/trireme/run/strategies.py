@@ -116,11 +116,10 @@ class BuildStrategy(_Strategy):
                  "is_distribution": False, "sync_batch_norm": False, "num_trainers": 1, "trainer_id": 0, "trainers_endpoints": (),
                  "debug_graphviz_path": "", "fuse_elewise_add_act_ops": False, "fuse_bn_act_ops": False, "fuse_relu_depthwise_conv": False,
                  "fuse_broadcast_ops": False, "fuse_all_reduce_ops": False, "fuse_all_optimizer_ops": False,
-                 "enable_sequential_execution": False,
-                 "remove_unnecessary_lock": True, "memory_optimize": None, "memory_early_delete": False, "enable_inplace": True,
-                 "enable_parallel_graph": False, "enable_backward_optimizer_op_deps": True, "cache_runtime_context": False,
-                 "async_mode": False,
-                 "mkldnn_enabled_op_types": frozenset(), "nccl_comm_num": 1, "use_hierarchical_allreduce": False,
+                 "enable_sequential_execution": False, "remove_unnecessary_lock": True, "memory_optimize": None,
+                 "memory_early_delete": False, "enable_inplace": True, "enable_parallel_graph": False,
+                 "enable_backward_optimizer_op_deps": True, "cache_runtime_context": False,
+                 "async_mode": False, "mkldnn_enabled_op_types": frozenset(), "nccl_comm_num": 1, "use_hierarchical_allreduce": False,
                  "hierarchical_allreduce_inter_nranks": 0, "hierarchical_allreduce_exter_nranks": 0}
 
     def _checked(self, name: str, value: Any) -> Any:

@@ -143,11 +143,11 @@ def _run_once(asked: Asked, dataset: Dataset, epochs: int, steps: int, lines: Lo
     may_lease = part.may_lease and dataset._may_lease()
     part.skip = 0 if may_lease else part.skip          # nobody knows which tasks those steps were of
     options, keep = _options(part.fetches, list(asked.labels or asked.names), loss=part.loss, report_every=asked.print_period,
-                             epochs=epochs,
-                             steps=steps, threads=asked.thread, has_weight=part.weight is not None, weight=part.weight or 0.0,
-                             skip=part.skip, runs=part.runs, manager=ffi.NULL if part.manager is None else part.manager.ptr,
-                             has_leases=may_lease, lease=dataset._given["lease"],
-                             job=session.native_job, idle=ffi.NULL if part.idle is None else part.idle.desc._native.ptr,
+                             epochs=epochs, steps=steps, threads=asked.thread, has_weight=part.weight is not None,
+                             weight=part.weight or 0.0, skip=part.skip, runs=part.runs,
+                             manager=ffi.NULL if part.manager is None else part.manager.ptr, has_leases=may_lease,
+                             lease=dataset._given["lease"], job=session.native_job,
+                             idle=ffi.NULL if part.idle is None else part.idle.desc._native.ptr,
                              flush=ffi.NULL if part.flush is None else part.flush.desc._native.ptr,
                              has_means=means is not None, check_finite=executor.check_nan, has_precision=True,
                              precision=lib.tr_executor_matmul_precision(executor._native.ptr))

@@ -96,8 +96,7 @@ class OptimizerWithMixedPrecision:
 
 
 def decorate(optimizer: Optimizer, amp_lists: AutoMixedPrecisionLists | None = None, init_loss_scaling: float = 1.0,
-             incr_every_n_steps: int = 1000,
-             decr_every_n_nan_or_inf: int = 2, incr_ratio: float = 2.0, decr_ratio: float = 0.8,
+             incr_every_n_steps: int = 1000, decr_every_n_nan_or_inf: int = 2, incr_ratio: float = 2.0, decr_ratio: float = 0.8,
              use_dynamic_loss_scaling: bool | None = None, dtype: Any = "bfloat16") -> OptimizerWithMixedPrecision:
     """Return an optimizer that trains in mixed precision: activations and their gradients in 16 bits, parameters in float32.
 
