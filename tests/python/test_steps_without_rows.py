@@ -31,7 +31,8 @@ exe = fluid.Executor()
 exe.run(fluid.default_startup_program())
 for number, rows in enumerate([4, 0, 0, 4]):
     r = np.random.default_rng(number)
-    for name, found in zip(["loss", "sums"], exe.run(feed={"x": r.normal(size=(rows, 3)).astype("float32"), "y": r.normal(size=(rows, 1)).astype("float32")}, fetch_list=[loss, sums])):
+    feed = {"x": r.normal(size=(rows, 3)).astype("float32"), "y": r.normal(size=(rows, 1)).astype("float32")}
+    for name, found in zip(["loss", "sums"], exe.run(feed=feed, fetch_list=[loss, sums])):
         note(name, found)
     for name in "w", "w_velocity_0":
         note(name, np.array(fluid.global_scope().find_var(name).get_tensor()))
@@ -45,7 +46,8 @@ def test_losses_parameters_and_states_are_those_of_one_process(of: str, tmp_path
     assert not alone.error, alone.error
     losses = [value for name, value in alone.notes if name == "loss"]
     assert (np.isnan(losses[1]) if of == "mean" else losses[1] == 0) and np.isfinite(losses[3])
-    for servers, trainers, mode in [(1, 1, "sync"), (2, 2, "sync"), (2, 2, "sync(degraded)"), (2, 1, "async"), (2, 1, "ssp(1)"), (1, 1, "sync(backups=1)")]:
+    for servers, trainers, mode in [(1, 1, "sync"), (2, 2, "sync"), (2, 2, "sync(degraded)"), (2, 1, "async"), (2, 1, "ssp(1)"),
+                                    (1, 1, "sync(backups=1)")]:
         for one in run_job(transport, built, str(tmp_path), servers, trainers, mode)[:trainers]:
             assert not one.error, (mode, one.error)
             for (name, found), (known, right) in zip(one.notes, alone.notes, strict=True):

@@ -73,8 +73,9 @@ class OptimizePart:
             self.all_owners = {**self.all_owners, **self.owner}
 
     def _needed_for_joint(self) -> set[int]:
-        """Return the places of the operators that need several parameters' gradients, of those that use what these compute, and of those that make
-        what they read. What such an operator makes of one parameter's gradient is a gradient again: the rest, such as weight decay, is the servers'.
+        """Return the places of the operators that need several parameters' gradients, of those that use what these compute, and of those
+        that make what they read. What such an operator makes of one parameter's gradient is a gradient again: the rest, such as weight
+        decay, is the servers'.
         """
         common: set[str] = set()                       # computed from several gradients, such as their norm
         single = {*self.grads, *self.tables.values()}  # computed from one, and perhaps from what is common
