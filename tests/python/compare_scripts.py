@@ -84,7 +84,8 @@ def _judge(script: Script, wanted: Outcome, outcomes: list[Outcome], trainers: i
     unknown = [error for error in errors if not is_refused(error)]
     if unknown or any(one.error for one in outcomes[:trainers]) != bool(errors):
         said = next((one.said for one in outcomes if one.error in unknown), "")
-        return f"ends by {unknown or [one.error for one in outcomes[:trainers]]}, with the exit codes {[one.exit_code for one in outcomes]}\n{said}"
+        return (f"ends by {unknown or [one.error for one in outcomes[:trainers]]}, with the exit codes "
+                f"{[one.exit_code for one in outcomes]}\n{said}")
     tolerance = _tolerance(script, trainers)
     if script.is_own and trainers > 1:                 # they have one model all the same
         is_lockstep = script.shared_mode.startswith("sync")

@@ -221,7 +221,8 @@ def wait_for_newest(folder: Path, process: subprocess.Popen[str], after: int = -
     return step, (folder / f"step-{step:09}" / "manifest").stat().st_mtime
 
 
-def launch(servers: int, trainers: int, *args: object, script: Path = SCRIPT, options: tuple[object, ...] = (), env: dict[str, str] | None = None) -> str:
+def launch(servers: int, trainers: int, *args: object, script: Path = SCRIPT, options: tuple[object, ...] = (),
+           env: dict[str, str] | None = None) -> str:
     """Run a job that must go well, in the simulator (simulated_jobs.py); return its output."""
     ended = simulate(servers, trainers, *args, script=script, options=options, env=env or environment())
     assert ended.code == 0, ended.text

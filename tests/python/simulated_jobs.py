@@ -1,8 +1,8 @@
 """Jobs of scripts whose ranks take turns, in virtual time and under a seed (jobs/turns.h): such a job costs a tenth of a second, not three.
 
-A process that has imported everything (`Zygote`) waits for jobs and forks their ranks. Each rank runs the script as Python does, with its own
-arguments, environment and end. Only mpirun and MPI are not there. A job is a function of its seed, and it can kill ranks at moments of its time: then
-it is started again as by ``trireme launch``.
+A process that has imported everything (`Zygote`) waits for jobs and forks their ranks. Each rank runs the script as Python does, with its
+own arguments, environment and end. Only mpirun and MPI are not there. A job is a function of its seed, and it can kill ranks at moments of
+its time: then it is started again as by ``trireme launch``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class Zygote:
         if self._process is None or self._process.poll() is not None:
             env = {key: value for key, value in os.environ.items() if not key.startswith("TRIREME_")}
             self._folder = tempfile.TemporaryDirectory()           # of the compiled transport
-            self._process = subprocess.Popen([sys.executable, __file__, self._folder.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+            self._process = subprocess.Popen([sys.executable, __file__, self._folder.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                             text=True, env=env)
             atexit.register(self._process.kill)
         assert self._process.stdin and self._process.stdout
         self._process.stdin.write(json.dumps(request) + "\n")
@@ -61,8 +62,8 @@ _zygote = Zygote()
 
 def simulate(servers: int, trainers: int, *args: object, script: Path, options: Iterable[object] = (), env: dict[str, str] | None = None,
              standbys: int = 0, seed: int = 0, kills: Iterable[Iterable[tuple[int, float]]] = ()) -> Ended:
-    """Run a job. ``options`` are those of ``trireme launch``; ``kills`` has a list for each start of the job, of ranks (servers first, then trainers,
-    standbys) and the milliseconds of the job's time until each is killed."""
+    """Run a job. ``options`` are those of ``trireme launch``; ``kills`` has a list for each start of the job, of ranks (servers first, then
+    trainers, standbys) and the milliseconds of the job's time until each is killed."""
     words = ["launch", "--servers", servers, "--trainers", trainers, "--standbys", standbys, *options, script, *args]
     return _zygote.run(words=[str(word) for word in words], env={**(os.environ if env is None else env)}, folder=os.getcwd(), seed=seed,
                        kills=[[list(kill) for kill in one] for one in kills])
@@ -113,7 +114,8 @@ class _Job:
         self.options = cli.command_parser().parse_args(request["words"])
         o = self.options
         self.transport, self.seed, self.kills = transport, request["seed"], request["kills"]
-        self.checkpoints = Checkpoints(o.checkpoint, o.checkpoint_steps, o.checkpoint_seconds, o.checkpoint_keep, o.resume, o.resume_or_begin, o.anew)
+        self.checkpoints = Checkpoints(o.checkpoint, o.checkpoint_steps, o.checkpoint_seconds, o.checkpoint_keep, o.resume,
+                                       o.resume_or_begin, o.anew)
         self.text = b""
 
     def run(self) -> Ended:
@@ -124,7 +126,8 @@ class _Job:
             digests.append(digest)
             servers, trainers = self.options.servers, self.options.trainers
             failed = [codes.get(rank, 124) for rank in range(servers, servers + trainers)]
-            if self.options.standbys and self.options.standbys_for == "all":   # a trainer that died was replaced, if the others have ended well
+            # a trainer that died was replaced, if the others have ended well
+            if self.options.standbys and self.options.standbys_for == "all":
                 failed = [code for code in failed if code > 0]
             if not any(failed) or not any(code < 0 for code in codes.values()):
                 break
@@ -132,7 +135,8 @@ class _Job:
                 self.text += f"trireme launch: starting the job again ({attempt + 1} of {self.options.restarts})\n".encode()
         for path in Path("/dev/shm").glob(f"{state}*"):
             path.unlink()
-        return Ended(next((code if code > 0 else 128 - code for code in failed if code), 0), self.text.decode(errors="replace"), attempt + 1, digests, nanoseconds)
+        return Ended(next((code if code > 0 else 128 - code for code in failed if code), 0), self.text.decode(errors="replace"),
+                     attempt + 1, digests, nanoseconds)
 
     def _start(self, attempt: int, state: str, has_saved: bool) -> tuple[dict[int, int], int, int]:
         import forked_jobs
@@ -141,8 +145,10 @@ class _Job:
         ranks = forked_jobs.Ranks(self.transport, o.servers + o.trainers + o.standbys, self.seed + attempt,
                                   self.kills[attempt] if attempt < len(self.kills) else ())
         here, there = os.pipe()
-        env = {"TRIREME_JOB": "1", "TRIREME_RUN": f"{os.getpid():016x}", **self.checkpoints.environment(), "TRIREME_TRANSPORT": self.transport, "TRIREME_STATE": state,
-               "TRIREME_ATTEMPT": str(attempt), "TRIREME_PROGRESS": "0", "TRIREME_TERMINAL": "0", **({"TRIREME_RESUME": "1"} if has_saved else {})}
+        env = {"TRIREME_JOB": "1", "TRIREME_RUN": f"{os.getpid():016x}", **self.checkpoints.environment(),
+               "TRIREME_TRANSPORT": self.transport, "TRIREME_STATE": state,
+               "TRIREME_ATTEMPT": str(attempt), "TRIREME_PROGRESS": "0", "TRIREME_TERMINAL": "0",
+               **({"TRIREME_RESUME": "1"} if has_saved else {})}
         for name in ("mode", "compress", "compress_parameters", "on_nan", "matmul_precision", "log"):
             if value := getattr(o, name):
                 env[f"TRIREME_{name.upper()}"] = str(value)

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import LIMIT, MPIS, SCRIPT, Launched, assert_within, bad_transport, each_mpi, environment, job_lines, launch, launch_under_mpi, launch_command, needs_mpi, said_in
+from job_support import (LIMIT, MPIS, SCRIPT, Launched, assert_within, bad_transport, each_mpi,
+                         environment, job_lines, launch, launch_under_mpi, launch_command, needs_mpi, said_in)
 
 from trireme.launch import ends
 from trireme.launch.watch import Ranks
@@ -171,7 +172,8 @@ def test_a_trainer_that_is_killed_before_its_first_import_is_started_again(versi
     assert code == 0 and "killed by SIGKILL before it had joined the job; starting the job again (1 of 3)" in text, text
 
 
-OLD_KERNEL = "import sys; from trireme.launch import ends; ends.status_of = lambda *_: None; from trireme.launch.cli import main; sys.exit(main(sys.argv[1:]))"
+OLD_KERNEL = ("import sys; from trireme.launch import ends; ends.status_of = lambda *_: None; from trireme.launch.cli import main; "
+              "sys.exit(main(sys.argv[1:]))")
 
 
 @each_mpi

@@ -13,7 +13,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from job_support import LIMIT, MPIS, SCRIPT, UNLIKE, Launched, assert_within, each_mpi, environment, job_lines, launch_under_mpi, listeners, needs_mpi
+from job_support import (LIMIT, MPIS, SCRIPT, UNLIKE, Launched, assert_within,
+                         each_mpi, environment, job_lines, launch_under_mpi, listeners, needs_mpi)
 
 from trireme.launch import cli
 from trireme.errors import InvalidArgumentError, NotFoundError, UnsupportedError
@@ -543,7 +544,8 @@ def test_mistakes_end_the_job_and_are_explained(fault, message):
     ("initializer seed", r"first value of w: .*'seed': 0.* here, .*'seed': 5.* there"),
     ("array", r"first value of v: .*assign_value.* here, .*assign_value.* there"),
     ("momentum",
-     r"operator \d+ of server 0: .*mu=0\.9.* here, .*mu=0\.8.* there|operator \d+ of the trainers: .*'mu': 0\.89.* here, .*'mu': 0\.8.* there"),
+     (r"operator \d+ of server 0: .*mu=0\.9.* here, .*mu=0\.8.* there|operator \d+ of the trainers: .*'mu': 0\.89.* here, .*'mu': 0\.8.* "
+      r"there")),
 ])
 @pytest.mark.parametrize("mode", ["sync", "geo(2)"])
 def test_values_that_trainer_0_alone_would_have_are_the_same_in_all_scripts(what, message, mode):
