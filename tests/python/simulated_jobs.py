@@ -120,15 +120,15 @@ class _Job:
 
     def run(self) -> Ended:
         before, digests = self.checkpoints.found(), []
+        size = self.options.servers + self.options.trainers + self.options.standbys
         state = f"trireme-state-{os.getpid()}-simulated"
         for attempt in range(self.options.restarts + 1):
             codes, nanoseconds, digest = self._start(attempt, f"{state}.0", self.checkpoints.found() != before)
             digests.append(digest)
-            servers, trainers = self.options.servers, self.options.trainers
-            failed = [codes.get(rank, 124) for rank in range(servers, servers + trainers)]
-            # a trainer that died was replaced, if the others have ended well
-            if self.options.standbys and self.options.standbys_for == "all":
-                failed = [code for code in failed if code > 0]
+            failed = [codes.get(rank, 124) for rank in range(size)]
+            if self.options.standbys:                  # those who died were replaced, if the others have ended well
+                for_servers = self.options.standbys_for == "servers"
+                failed = [code for rank, code in enumerate(failed) if code > 0 or (code < 0 and for_servers and self._is_trainer(rank))]
             if not any(failed) or not any(code < 0 for code in codes.values()):
                 break
             if attempt < self.options.restarts:
@@ -137,6 +137,9 @@ class _Job:
             path.unlink()
         return Ended(next((code if code > 0 else 128 - code for code in failed if code), 0), self.text.decode(errors="replace"),
                      attempt + 1, digests, nanoseconds)
+
+    def _is_trainer(self, rank: int) -> bool:
+        return 0 <= rank - self.options.servers < self.options.trainers
 
     def _start(self, attempt: int, state: str, has_saved: bool) -> tuple[dict[int, int], int, int]:
         import forked_jobs
@@ -196,6 +199,9 @@ class _Job:
 
 
 def _stand_by(script: str, args: list[str]) -> None:
+    from trireme.distributed import rank
+
+    rank.begin()
     sys.argv[:] = ["standby", script, *args]
     runpy.run_module("trireme.launch.standby", run_name="__main__")
 

@@ -13,25 +13,19 @@ from job_support import SCRIPT, environment, results
 from simulated_jobs import Ended, simulate
 
 pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
-ARGS = ("--steps", 12, "--optimizer", "adam", "--clip", 0.2)                   # servers exchange sums in every step
+# Servers exchange sums in every step; rows of a table and sparse gradients.
+NETS = {"clip": ("--optimizer", "adam", "--clip", 0.2), "table": ("--optimizer", "momentum", "--clip", 0.2, "--table"),
+        "sparse": ("--optimizer", "adam", "--sparse")}
 SEEDS = int(os.environ.get("TRIREME_SIMULATED_JOBS", "30"))
 
 
 def run(servers: int, trainers: int, *args: object, seed: int, **how: object) -> Ended:
-    return simulate(servers, trainers, *ARGS, *args, script=SCRIPT, env=environment(), seed=seed, **how)
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
-    """The parameters of a job that nobody disturbs."""
-    out = tmp_path_factory.mktemp("whole") / "params.npz"
-    assert run(2, 2, "--out", out, seed=0).code == 0
-    return results(out)
+    return simulate(servers, trainers, "--steps", 12, *args, script=SCRIPT, env=environment(), seed=seed, **how)
 
 
 def test_a_seed_means_one_job_and_another_seed_another_one() -> None:
     kills = [[(1, 20.0)], [(3, 15.0)]]
-    first, again, other = (run(2, 2, seed=seed, kills=kills) for seed in (5, 5, 6))
+    first, again, other = (run(2, 2, *NETS["clip"], seed=seed, kills=kills) for seed in (5, 5, 6))
     assert first.code == 0 and first.starts == 3, first
     assert (again.digests, again.nanoseconds) == (first.digests, first.nanoseconds) and other.digests != first.digests
 
@@ -42,16 +36,24 @@ def test_silence_takes_time_of_the_job_and_none_of_the_machine() -> None:
     assert slept.code == 0 and slept.nanoseconds > 12 * 120e9, slept
 
 
-@pytest.mark.parametrize("standbys", [0, 1])
-def test_ranks_that_are_killed_at_any_moment_cost_no_bit(standbys: int, whole: dict[str, np.ndarray], tmp_path: Path) -> None:
-    starts = 0
+@pytest.mark.parametrize("standbys_for", ["nobody", "servers", "all"])
+def test_ranks_that_are_killed_at_any_moment_cost_no_bit(standbys_for: str, tmp_path: Path) -> None:
+    starts, whole = 0, {}
+    options = () if standbys_for == "nobody" else ("--standbys-for", standbys_for)
     for seed in range(SEEDS):
-        chance = random.Random(f"{seed} {standbys}")
-        kills = [[(chance.randrange(4 + standbys), chance.uniform(1, 120)) for _ in range(chance.choice((1, 1, 2)))] for _ in range(2)]
+        chance = random.Random(f"{seed} {standbys_for}")
+        shape, net = chance.choice([(1, 1), (2, 2), (1, 3), (3, 2)]), chance.choice(list(NETS))
+        standbys = chance.choice((1, 2)) if options else 0
+        if (shape, net) not in whole:                  # a job that nobody disturbs
+            assert run(*shape, *NETS[net], "--out", tmp_path / "whole.npz", seed=0).code == 0
+            whole[shape, net] = results(tmp_path / "whole.npz")
+        size = sum(shape) + standbys
+        kills = [[(chance.randrange(size), chance.uniform(1, 150)) for _ in range(chance.choice((1, 1, 2)))] for _ in range(2)]
         out = tmp_path / f"{seed}.npz"
-        ended = run(2, 2, "--out", out, seed=seed, kills=kills, standbys=standbys, options=("--standbys-for", "servers"))
-        assert ended.code == 0, f"seed {seed}, kills {kills}:\n{ended.text}"
+        ended = run(*shape, *NETS[net], "--out", out, seed=seed, kills=kills, standbys=standbys, options=options)
+        said = f"seed {seed}, {shape}, {net}, kills {kills}:\n{ended.text}"
+        assert ended.code == 0, said
         for name, value in results(out).items():
-            assert name == "losses" or np.array_equal(value, whole[name]), f"seed {seed}, kills {kills}: {name} differs\n{ended.text}"
+            assert name == "losses" or np.array_equal(value, whole[shape, net][name]), f"{name} differs; {said}"
         starts += ended.starts
     assert starts > SEEDS, "no kill came before a job's end"
