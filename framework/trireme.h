@@ -177,7 +177,10 @@ TR_API const int64_t *tr_tensor_rows(const tr_tensor *tensor);
 
 /* The on-disk format of one LoDTensor or SelectedRows (docs/formats.md), to and from a file. */
 TR_API tr_status tr_tensor_save(const tr_tensor *tensor, const char *path);
+/* The values go into the tensor's own memory where they fit and nobody shares it. A file that is no tensor changes nothing. */
 TR_API tr_status tr_tensor_load(tr_tensor *tensor, const char *path);
+/* Give tensors the types, shapes and sequences of the records of a file, `count` and no more, without memory for the data. */
+TR_API tr_status tr_tensor_scan(tr_tensor *const *forms, int count, const char *path);
 
 /* == names and files ======================================================================== */
 

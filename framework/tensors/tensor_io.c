@@ -306,24 +306,73 @@ static tr_status attach(tr_tensor *tensor, const header *h, const reader *r)
     return TR_OK;
 }
 
+/* Read the beginning of a record, all that can be wrong with it, into a tensor without memory. */
+static tr_status get_form(reader *r, header *h, tr_tensor *form)
+{
+    TR_TRY(get_any_header(r, h));
+    tr_tensor_deinit(form);
+    tr__tensor_point(form, h->dtype, &h->shape, NULL);
+    return attach(form, h, r);
+}
+
+/* The data go to where they will stay: into the tensor's own memory, if it is large enough and nobody shares it. */
+static tr_status get_values(reader *r, const header *h, tr_tensor *tensor)
+{
+    TR_TRY(tr_tensor_resize(tensor, h->dtype, h->shape.rank, h->shape.dim));
+    TR_TRY(attach(tensor, h, r));
+    const tr_status status = get(r, tensor->data, h->bytes, "the tensor's data");
+    if (status != TR_OK)
+        tr_tensor_deinit(tensor);                  /* not half of it */
+    return status;
+}
+
 tr_status tr_tensor_read(FILE *in, tr_tensor *tensor)
 {
     tr_status status;
     reader    r;
     header    h = {0};
-    tr_tensor made;
+    tr_tensor form;
 
-    tr_tensor_init(&made);
+    tr_tensor_init(&form);
     TR_TRY_GOTO(done, reader_init(&r, in));
-    TR_TRY_GOTO(done, get_any_header(&r, &h));
-    TR_TRY_GOTO(done, tr_tensor_resize(&made, h.dtype, h.shape.rank, h.shape.dim));
-    TR_TRY_GOTO(done, attach(&made, &h, &r));
-    TR_TRY_GOTO(done, get(&r, made.data, h.bytes, "the tensor's data"));
-    tr_tensor_share(tensor, &made);
+    TR_TRY_GOTO(done, get_form(&r, &h, &form));
+    TR_TRY_GOTO(done, get_values(&r, &h, tensor));
 done:
     header_deinit(&h);
-    tr_tensor_deinit(&made);
+    tr_tensor_deinit(&form);
     return status;
+}
+
+static tr_status scan(tr_tensor *form, FILE *in)
+{
+    header    h = {0};
+    reader    r;
+    tr_status status = reader_init(&r, in);
+
+    if (status == TR_OK)
+        status = get_form(&r, &h, form);
+    if (status == TR_OK)
+        status = seek(&r, r.at + h.bytes);
+    header_deinit(&h);
+    return status;
+}
+
+tr_status tr_tensor_scan(tr_tensor *const *forms, int count, const char *path)
+{
+    tr_status status = TR_OK;
+    FILE     *in;
+
+    TR_TRY(tr_path_fopen(&in, NULL, path));
+    for (int i = 0; i < count && status == TR_OK; i++) {
+        status = scan(forms[i], in);
+        if (status != TR_OK && count > 1)
+            tr_context(status, "in record %d of %d", i + 1, count);
+    }
+    if (status == TR_OK && fgetc(in) != EOF)
+        status = tr_fail(TR_EFORMAT, "tensor file: there are more bytes after record %d, which ends at %lld", count,
+                         (long long)ftello(in) - 1);
+    fclose(in);
+    return status == TR_OK ? TR_OK : tr_context(status, "while loading '%s'", path);
 }
 
 /* -- whole files ---------------------------------------------------------------------------------- */

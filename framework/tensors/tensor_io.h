@@ -12,8 +12,8 @@
 
 /* One record at the file's position: SelectedRows when the tensor has rows, else LoDTensor. */
 tr_status tr_tensor_write(FILE *out, const tr_tensor *tensor);
-/* `in` must be a file that can be positioned; afterwards it stands after the record. On failure `tensor` is as
- * it was. No more memory is taken than the rest of the file could fill. */
+/* `in` must be a file that can be positioned; afterwards it stands after the record. A record that is none leaves `tensor` as
+ * it was; a disk that fails in the middle of the data leaves it without a value. The data go into the tensor's own memory where it can hold them. No more memory is taken than the rest of the file could fill. */
 tr_status tr_tensor_read(FILE *in, tr_tensor *tensor);
 
 #endif

@@ -41,9 +41,9 @@ static tr_status run(const tr_run *io)
     tr_tensor    read;
 
     tr_tensor_init(&read);
-    tr_status status = tr_tensor_load(&read, a->file_path);
-    if (status == TR_OK)
-        status = tr__tensor_from_file(io->out[OUT], &read, a->load_as_fp16);
+    tr_status status = tr_tensor_load(a->load_as_fp16 ? &read : io->out[OUT], a->file_path);
+    if (status == TR_OK && a->load_as_fp16)
+        status = tr__tensor_from_file(io->out[OUT], &read, true);
     tr_tensor_deinit(&read);
     return status == TR_OK ? TR_OK : tr_context(status, "variable '%s'", tr_run_out_name(io, OUT, 0));
 }

@@ -62,9 +62,9 @@ static tr_status read_all(FILE *in, const tr_run *io, bool as_fp16)
 
     tr_tensor_init(&read);
     for (i = 0; status == TR_OK && i < io->outs[OUT].count; i++) {
-        status = tr_tensor_read(in, &read);
-        if (status == TR_OK)
-            status = tr__tensor_from_file(io->outs[OUT].item[i], &read, as_fp16);
+        status = tr_tensor_read(in, as_fp16 ? &read : io->outs[OUT].item[i]);
+        if (status == TR_OK && as_fp16)
+            status = tr__tensor_from_file(io->outs[OUT].item[i], &read, true);
     }
     tr_tensor_deinit(&read);
     if (status != TR_OK)

@@ -208,3 +208,64 @@ def test_a_model_with_a_loop_and_arrays_needs_what_is_fed_alone(exe, tmp_path):
     assert fluid.io.save_inference_model(str(tmp_path / "m"), ["x"], [last], exe) == [last.name]
     with pytest.raises(fluid.errors.NotFoundError, match="the model needs 'x'"):
         fluid.io.save_inference_model(str(tmp_path / "n"), [], [last], exe)
+
+
+LOADS = """
+import numpy as np
+import trireme as fluid
+
+def peak(reset=False):
+    if reset:
+        open("/proc/self/clear_refs", "w").write("5")
+    return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) // 1024
+
+for name in "abcd":
+    fluid.layers.create_parameter([4, 1 << 20], "float32", name=name)
+exe = fluid.Executor()
+exe.run(fluid.default_startup_program())
+want = {name: fluid.global_scope().find_var(name).get_tensor().numpy()[:, :5].copy() for name in "abcd"}
+for how in {}, {"filename": "all"}:
+    fluid.io.save_params(exe, "model", **how)
+    exe.run(fluid.default_startup_program())
+    before = peak(reset=True)
+    fluid.io.load_params(exe, "model", **how)
+    print(peak() - before)
+    for name in "abcd":
+        np.testing.assert_array_equal(fluid.global_scope().find_var(name).get_tensor().numpy()[:, :5], want[name])
+"""
+
+
+@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="the kernel does not forget a peak")
+def test_loading_takes_no_memory_beside_that_of_the_variables(tmp_path):
+    done = subprocess.run([sys.executable, "-c", LOADS], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert all(int(more) < 12 for more in done.stdout.split()), f"64 MB in four variables took these MB more, from files and from one file: {done.stdout}"
+
+
+def test_an_array_that_shares_a_variable_keeps_its_values_when_that_is_loaded(exe, tmp_path):
+    layers.create_parameter([2, 3], "float32", name="w")
+    exe.run(fluid.default_startup_program())
+    tensor = fluid.global_scope().find_var("w").get_tensor()
+    first = np.array(tensor)
+    fluid.io.save_params(exe, str(tmp_path))
+    tensor.set(first + 1, fluid.CPUPlace())
+    held = tensor.numpy()
+    fluid.io.load_params(exe, str(tmp_path))
+    np.testing.assert_array_equal(held, first + 1)
+    np.testing.assert_array_equal(np.array(tensor), first)
+
+
+@pytest.mark.parametrize("filename", [None, "all"])
+def test_of_several_variables_all_are_loaded_or_none(filename, exe, tmp_path):
+    for name in "ab":
+        layers.create_parameter([2, 3], "float32", name=name)
+    exe.run(fluid.default_startup_program())
+    fluid.io.save_params(exe, str(tmp_path), filename=filename)
+    (tmp_path / "__checksums__").unlink(missing_ok=True)
+    tensor = fluid.global_scope().find_var("a").get_tensor()
+    tensor.set(np.zeros((2, 3), "float32"), fluid.CPUPlace())
+    last = tmp_path / (filename or "b")
+    last.write_bytes(last.read_bytes()[:-1])
+    with pytest.raises(core.EnforceNotMet, match="b"):
+        fluid.io.load_params(exe, str(tmp_path), filename=filename)
+    assert not np.array(tensor).any()

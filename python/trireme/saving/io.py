@@ -11,11 +11,13 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from .._core import lib
 from ..job.session import session
 from ..native import checksums
 from ..native.dtypes import VarType
-from ..native.errors import DTypeError, FormatError, InvalidArgumentError, NotFoundError, ShapeError, user_line
+from ..native.errors import DTypeError, FormatError, InvalidArgumentError, NotFoundError, ShapeError, check, user_line
 from ..native.files import new_file, path_inside
+from ..native.names import path_chars
 from ..native.tensor import LoDTensor
 from ..native.scope import Scope
 from ..parameters.sparse_table import table_names
@@ -138,6 +140,7 @@ def load_vars(executor: Runner, dirname: str, main_program: Program | None = Non
               filename: str | None = None) -> None:
     """Read variables that ``save_vars`` wrote, into the global scope: all of them, or none when one does not fit.
 
+    Each is read into the memory that the variable has, so loading takes no more of it. An array of NumPy that shares that memory keeps its values.
     Nothing outside of ``dirname`` is read, whatever the variables' names or symbolic links say (InvalidArgumentError).
     In a job all trainers make this call, before the same step; the rows of tables are those that trainer 0 reads. Some modes allow tables
     before the first step alone (docs/distributed.md).
@@ -168,26 +171,31 @@ def _load_vars(executor: Runner, dirname: str, main_program: Program | None, wan
         chosen = load_from_tables(global_scope(), dirname, chosen)
         if not chosen:
             return
+    paths = [path_inside(dirname, var.name) for var in chosen] if filename is None else [_path_of(dirname, filename)]
+    sums.check(_files_of(chosen, filename))
+    _scan(chosen, paths, dirname)
+    for name, folder in folders.items():
+        load_rows(global_scope(), name, folder)
     program = Program()
     block = program.global_block()
     copies = [_copy_of(block, var) for var in chosen]
     if filename is not None:
-        block.append_op(type="load_combine", outputs={"Out": copies},
-                        attrs={"file_path": _path_of(dirname, filename)})
+        block.append_op(type="load_combine", outputs={"Out": copies}, attrs={"file_path": paths[0]})
     else:
-        for var in copies:
-            block.append_op(type="load", outputs={"Out": [var]}, attrs={"file_path": path_inside(dirname, var.name)})
-    sums.check(_files_of(chosen, filename))
-    loaded = Scope()
-    executor.run(program, scope=loaded)
-    tensors = [(var, loaded.var(var.name).get_tensor()) for var in chosen]
-    for var, tensor in tensors:
-        _check_fit(var, tensor, dirname)
-    for name, folder in folders.items():
-        load_rows(global_scope(), name, folder)
-    for var, tensor in tensors:
-        global_scope().var(var.name).get_tensor()._share(tensor)
-    loaded.erase([var.name for var in chosen])
+        for var, path in zip(copies, paths):
+            block.append_op(type="load", outputs={"Out": [var]}, attrs={"file_path": path})
+    executor.run(program)
+
+
+def _scan(chosen: list[Variable], paths: list[str], dirname: str) -> None:
+    """Look at the beginnings of all records, which one file or several have, before a variable changes: each fits its variable."""
+    forms = [LoDTensor() for _ in chosen]
+    each = len(chosen) // len(paths)
+    for i, path in enumerate(paths):
+        mine = slice(i * each, (i + 1) * each)
+        check(lib.tr_tensor_scan([form._ptr for form in forms[mine]], each, path_chars(path)), f"for {', '.join(var.name for var in chosen[mine])[:200]}")
+    for var, form in zip(chosen, forms):
+        _check_fit(var, form, dirname)
 
 
 def _check_fit(var: Variable, tensor: LoDTensor, dirname: str) -> None:
