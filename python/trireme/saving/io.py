@@ -140,7 +140,8 @@ def load_vars(executor: Runner, dirname: str, main_program: Program | None = Non
               filename: str | None = None) -> None:
     """Read variables that ``save_vars`` wrote, into the global scope: all of them, or none when one does not fit.
 
-    Each is read into the memory that the variable has, so loading takes no more of it. An array of NumPy that shares that memory keeps its values.
+    Each is read into the memory that the variable has, so loading takes no more of it. An array of NumPy that shares that memory keeps its
+    values.
     Nothing outside of ``dirname`` is read, whatever the variables' names or symbolic links say (InvalidArgumentError).
     In a job all trainers make this call, before the same step; the rows of tables are those that trainer 0 reads. Some modes allow tables
     before the first step alone (docs/distributed.md).
@@ -193,7 +194,8 @@ def _scan(chosen: list[Variable], paths: list[str], dirname: str) -> None:
     each = len(chosen) // len(paths)
     for i, path in enumerate(paths):
         mine = slice(i * each, (i + 1) * each)
-        check(lib.tr_tensor_scan([form._ptr for form in forms[mine]], each, path_chars(path)), f"for {', '.join(var.name for var in chosen[mine])[:200]}")
+        names = ", ".join(var.name for var in chosen[mine])
+        check(lib.tr_tensor_scan([form._ptr for form in forms[mine]], each, path_chars(path)), f"for {names[:200]}")
     for var, form in zip(chosen, forms):
         _check_fit(var, form, dirname)
 
