@@ -44,7 +44,7 @@ tr_status tr__infer_frame_init(tr_infer_frame *frame, const tr_op *op, const int
         next += counts[s];
     }
     frame->io = (tr_infer){.type = op->type, .in = frame->first, .out = frame->first + in_slots,
-                           .ins = frame->list, .outs = frame->list + in_slots, .family = op->family};
+                           .ins = frame->list, .outs = frame->list + in_slots};
     return TR_OK;
 }
 

@@ -93,7 +93,7 @@ typedef struct tr_attr_def {
 
 #define TR_NO_FIELD ((size_t)-1)
 
-/* .attr = TR_ATTRS(TR_ATTR(attrs, scale, FLOAT, "factor", .number = 1.0, .range = TR_GREATER(0)), ...) */
+/* TR_ATTRS_OF(attrs, TR_ATTR(attrs, scale, FLOAT, "factor", .number = 1.0, .range = TR_GREATER(0)), ...) */
 #define TR_ATTR(struct_type, field, attr_type, about, ...)                                            \
     {.name = #field, .type = TR_ATTR_##attr_type, .offset = offsetof(struct_type, field), .comment = about, \
      ##__VA_ARGS__}
@@ -113,6 +113,8 @@ typedef struct tr_attr_def {
 
 #define TR_SLOTS(...) (const tr_slot_def[]){__VA_ARGS__, {.name = NULL}}
 #define TR_ATTRS(...) (const tr_attr_def[]){__VA_ARGS__, {.name = NULL}}
+/* Of a proto, in place of .attr and .attrs_size: attributes that are decoded into `struct_type`. */
+#define TR_ATTRS_OF(struct_type, ...) .attr = TR_ATTRS(__VA_ARGS__), .attrs_size = sizeof(struct_type)
 
 /* Every operator accepts tr__common_attrs (op_registry.c) beside its own. */
 typedef struct tr_op_proto {
@@ -150,7 +152,6 @@ typedef struct tr_infer {
     const tr_meta_list *ins;
     const tr_meta_list *outs;
     const void         *attrs;
-    const void         *family;       /* the record's */
     bool                for_gradient; /* to check the gradient operator: an input that its rule does not read seems absent */
 } tr_infer;
 
@@ -294,7 +295,6 @@ struct tr_op {
     const tr_op_proto  *proto;        /* NULL for a gradient operator: derived from grad_of's proto and rule */
     const tr_op        *grad_of;      /* the operator whose gradient this is */
     tr_infer_fn         infer;        /* what slots' forms do not say, and in a gradient operator: X@GRAD is like X or a value "like X" that it reads */
-    const void         *family;       /* data for an infer function that several operators share */
     tr_kernel_fn        run;          /* one kernel for all types, or */
     tr_kernels          kernels;      /* one for each */
     tr_status         (*expand)(struct tr_composite *composite);   /* instead of kernels: made of other operators, */

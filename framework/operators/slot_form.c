@@ -191,14 +191,19 @@ static tr_dtype type_or(const tr_slot_def *slot, tr_dtype otherwise)
 
 /* -- inputs --------------------------------------------------------------------------------------- */
 
+/* Of selected rows the shape of the whole counts. */
 static tr_status check_like(const tr_infer_frame *frame, const tr_slot_def *slot, const tr_meta *meta, int like)
 {
     const tr_meta *other = &frame->first[like];
+    const bool     is_rows = meta->kind == TR_KIND_SELECTED_ROWS && meta->shape.rank > 0;
+    tr_shape       whole = meta->shape;
 
-    if (!tr__meta_is_there(other) || tr_shape_fits(&meta->shape, &other->shape))
+    if (is_rows)
+        whole.dim[0] = meta->height;
+    if (!tr__meta_is_there(other) || tr_shape_fits(&whole, &other->shape))
         return TR_OK;
-    return tr_fail(TR_ESHAPE, "%s: %s is %s, but %s is %s; they must be alike", frame->io.type, slot->name, TR_SHAPE_STR(meta->shape),
-                   frame->proto->in[like].name, TR_SHAPE_STR(other->shape));
+    return tr_fail(TR_ESHAPE, "%s: %s is %s%s, but %s is %s; they must be alike", frame->io.type, slot->name, is_rows ? "rows of " : "",
+                   TR_SHAPE_STR(whole), frame->proto->in[like].name, TR_SHAPE_STR(other->shape));
 }
 
 /* A rank that no alternative has is named where there is one alternative; of several the last is shown. */

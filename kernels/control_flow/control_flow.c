@@ -50,10 +50,9 @@ static const tr_op_proto while_proto = {
                    {"Condition", "[1] bool; the sub-block writes it", TR_SLOT_REPEATED}),
     .out = TR_SLOTS({"Out", "variables of outer blocks that the sub-block writes", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL},
                     {"StepScopes", "what the backward pass needs of each iteration", TR_SLOT_OPTIONAL | TR_SLOT_ANY_KIND}),
-    .attr = TR_ATTRS(TR_ATTR(while_attrs, sub_block, BLOCK, "the block to run", .required = true),
-                     TR_ATTR(while_attrs, is_test, BOOL, "keep nothing for a backward pass"),
-                     TR_ATTR_IGNORED("skip_eager_deletion_vars", STRINGS)),
-    .attrs_size = sizeof(while_attrs),
+    TR_ATTRS_OF(while_attrs, TR_ATTR(while_attrs, sub_block, BLOCK, "the block to run", .required = true),
+                             TR_ATTR(while_attrs, is_test, BOOL, "keep nothing for a backward pass"),
+                             TR_ATTR_IGNORED("skip_eager_deletion_vars", STRINGS)),
 };
 
 typedef struct conditional_attrs {
@@ -72,9 +71,8 @@ static const tr_op_proto conditional_proto = {
                     TR_SLOT_REPEATED | TR_SLOT_OPTIONAL | TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"Out", "variables of outer blocks that the sub-block writes", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL},
                     {"Scope", "what the backward pass needs", TR_SLOT_OPTIONAL}),
-    .attr = TR_ATTRS(TR_ATTR(conditional_attrs, sub_block, BLOCK, "the block to run", .required = true),
-                     TR_ATTR(conditional_attrs, is_scalar_condition, BOOL, "Cond is one truth value")),
-    .attrs_size = sizeof(conditional_attrs),
+    TR_ATTRS_OF(conditional_attrs, TR_ATTR(conditional_attrs, sub_block, BLOCK, "the block to run", .required = true),
+                                   TR_ATTR(conditional_attrs, is_scalar_condition, BOOL, "Cond is one truth value")),
 };
 
 static const tr_op_proto block_grad_proto = {
@@ -84,8 +82,7 @@ static const tr_op_proto block_grad_proto = {
                     TR_SLOT_REPEATED | TR_SLOT_OPTIONAL | TR_SLOT_ANY_KIND | TR_SLOT_HOLES},
                    {"StepScopes", "the kept iterations", TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"X@GRAD", "for each X its gradient, or @EMPTY@", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL | TR_SLOT_HOLES}),
-    .attr = TR_ATTRS(TR_ATTR(while_attrs, sub_block, BLOCK, "the gradient block", .required = true)),
-    .attrs_size = sizeof(while_attrs),
+    TR_ATTRS_OF(while_attrs, TR_ATTR(while_attrs, sub_block, BLOCK, "the gradient block", .required = true)),
 };
 
 /* -- shapes --------------------------------------------------------------------------------------- */

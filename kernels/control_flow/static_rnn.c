@@ -32,7 +32,7 @@ static const tr_op_proto proto = {
                     TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
     .out = TR_SLOTS({"outputs", "[steps, ...]; the block has one step under the same name", TR_SLOT_REPEATED},
                     {"step_scopes", "what the backward pass needs of each step", TR_SLOT_OPTIONAL}),
-    .attr = TR_ATTRS(
+    TR_ATTRS_OF(recurrent_attrs,
         TR_ATTR(recurrent_attrs, has_states, BOOL, "there are states"),
         TR_ATTR(recurrent_attrs, ex_states, STRINGS, "the block's names for the states before a step",
                 .required = true),
@@ -40,7 +40,6 @@ static const tr_op_proto proto = {
         TR_ATTR(recurrent_attrs, sub_block, BLOCK, "the block to run", .required = true),
         TR_ATTR(recurrent_attrs, reverse, BOOL, "from the last step to the first"),
         TR_ATTR(recurrent_attrs, is_train, BOOL, "keep what a backward pass needs", .number = 1)),
-    .attrs_size = sizeof(recurrent_attrs),
 };
 
 /* -- shapes --------------------------------------------------------------------------------------- */

@@ -36,7 +36,7 @@ static const tr_op_proto grad_proto = {
     .out = TR_SLOTS({"inputs@GRAD", "or @EMPTY@", TR_SLOT_REPEATED | TR_SLOT_HOLES},
                     {"initial_states@GRAD", "or @EMPTY@", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL | TR_SLOT_HOLES},
                     {"parameters@GRAD", "or @EMPTY@", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL | TR_SLOT_HOLES}),
-    .attr = TR_ATTRS(
+    TR_ATTRS_OF(grad_attrs,
         TR_ATTR(grad_attrs, reverse, BOOL, "forward, the last step ran first"),
         TR_ATTR(grad_attrs, sub_block, BLOCK, "the gradient block", .required = true),
         TR_ATTR(grad_attrs, inputs, STRINGS, "the forward block's names of the slices of inputs", .required = true),
@@ -45,7 +45,6 @@ static const tr_op_proto grad_proto = {
         TR_ATTR(grad_attrs, ex_state_grads, STRINGS, "where it leaves the gradients of states before the step"),
         TR_ATTR(grad_attrs, output_grads, STRINGS, "where it finds the slices of outputs@GRAD"),
         TR_ATTR(grad_attrs, state_grads, STRINGS, "where it finds the gradients of states after the step")),
-    .attrs_size = sizeof(grad_attrs),
 };
 
 /* -- shapes --------------------------------------------------------------------------------------- */

@@ -60,8 +60,7 @@ static const tr_op_proto helper_proto = {
     .doc = "Out = X: marks what a step of a recurrent net hands on",
     .in = TR_SLOTS({"X", "a tensor"}),
     .out = TR_SLOTS({"Out", "like X"}),
-    .attr = TR_ATTRS(TR_ATTR(helper_attrs, dtype, INT, "X's type", .number = TR_FP32)),
-    .attrs_size = sizeof(helper_attrs),
+    TR_ATTRS_OF(helper_attrs, TR_ATTR(helper_attrs, dtype, INT, "X's type", .number = TR_FP32)),
 };
 
 TR_REGISTER_OP(rnn_memory_helper, .locality = TR_POINTWISE, .proto = &helper_proto, .infer = infer, .run = assign, .grad = &grad,

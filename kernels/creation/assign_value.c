@@ -17,12 +17,11 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Out = the values that the attributes give",
     .out = TR_SLOTS({"Out", "of shape `shape` and type `dtype`"}),
-    .attr = TR_ATTRS(
+    TR_ATTRS_OF(attrs,
         TR_ATTR(attrs, shape, INTS, "Out's shape", .required = true),
         TR_ATTR(attrs, dtype, INT, "Out's type: float32 or int32", .required = true),
         TR_ATTR(attrs, fp32_values, FLOATS, "the values of float32, row by row"),
         TR_ATTR(attrs, int32_values, INTS, "the values of int32, row by row")),
-    .attrs_size = sizeof(attrs),
 };
 
 /* -- shapes ----------------------------------------------------------------------------------- */

@@ -30,12 +30,11 @@ typedef struct constant_attrs {
 static const tr_op_proto constant_proto = {
     .doc = "Out = value, everywhere",
     .out = TR_SLOTS({"Out", "of shape `shape` and type `dtype`"}),
-    .attr = TR_ATTRS(
+    TR_ATTRS_OF(constant_attrs,
         TR_ATTR(constant_attrs, dtype, INT, "Out's type", .number = TR_FP32),
         TR_ATTR(constant_attrs, shape, LONGS, "Out's shape", .required = true),
         TR_ATTR(constant_attrs, value, FLOAT, "the value of every element"),
         TR_ATTR_IGNORED("force_cpu", BOOL)),
-    .attrs_size = sizeof(constant_attrs),
 };
 
 static tr_status infer_constant(const tr_infer *io)
@@ -67,8 +66,7 @@ static const tr_op_proto batch_proto = {
     .doc = "Out = value, everywhere, with one dimension of Input's",
     .in = TR_SLOTS({"Input", "any shape; only that is read"}),
     .out = TR_SLOTS({"Out", "of shape `shape`, but for dimension output_dim_idx, and type `dtype`"}),
-    .attr = TR_ATTRS(TR_BATCH_ATTRS, TR_ATTR(batch_attrs, value, FLOAT, "the value of every element")),
-    .attrs_size = sizeof(batch_attrs),
+    TR_ATTRS_OF(batch_attrs, TR_BATCH_ATTRS, TR_ATTR(batch_attrs, value, FLOAT, "the value of every element")),
 };
 
 static tr_status fill_constant_batch_size_like(const tr_run *io)
@@ -113,8 +111,7 @@ static const tr_op_proto zeros2_proto = {
     .doc = "Out = 0, everywhere, in the shape of X, of a type of its own",
     .in = TR_SLOTS({"X", "any shape, any type; only the shape is read"}),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", ", of type `dtype`", TR_SLOT_ANY_TYPE)),
-    .attr = TR_ATTRS(TR_ATTR(zeros2_attrs, dtype, INT, "Out's type", .number = TR_FP32)),
-    .attrs_size = sizeof(zeros2_attrs),
+    TR_ATTRS_OF(zeros2_attrs, TR_ATTR(zeros2_attrs, dtype, INT, "Out's type", .number = TR_FP32)),
 };
 
 static tr_status infer_zeros2(const tr_infer *io)
@@ -135,10 +132,9 @@ typedef struct fill_attrs {
 static const tr_op_proto fill_proto = {
     .doc = "Out = the numbers of `value`, in their order",
     .out = TR_SLOTS({"Out", "of shape `shape` and type `dtype`"}),
-    .attr = TR_ATTRS(TR_ATTR(fill_attrs, value, FLOATS, "as many numbers as the shape has elements", .required = true),
-                     TR_ATTR(fill_attrs, shape, INTS, "Out's shape", .required = true),
-                     TR_ATTR(fill_attrs, dtype, INT, "Out's type", .number = TR_FP32), TR_ATTR_IGNORED("force_cpu", BOOL)),
-    .attrs_size = sizeof(fill_attrs),
+    TR_ATTRS_OF(fill_attrs, TR_ATTR(fill_attrs, value, FLOATS, "as many numbers as the shape has elements", .required = true),
+                            TR_ATTR(fill_attrs, shape, INTS, "Out's shape", .required = true),
+                            TR_ATTR(fill_attrs, dtype, INT, "Out's type", .number = TR_FP32), TR_ATTR_IGNORED("force_cpu", BOOL)),
 };
 
 static tr_status infer_fill(const tr_infer *io)

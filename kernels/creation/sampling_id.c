@@ -19,9 +19,9 @@ static const tr_op_proto proto = {
     .doc = "Draws a column of each row, with the probabilities that the row gives.",
     .in = TR_SLOTS(TR_SLOT("X", "[rows, columns]", " float; probabilities")),
     .out = TR_SLOTS(TR_SLOT("Out", "[rows]", " int64; column numbers", TR_SLOT_INT64)),
-    .attr = TR_ATTRS(TR_ATTR(attrs, min, FLOAT, "the least random number"), TR_ATTR(attrs, max, FLOAT, "all random numbers are below this", .number = 1),
-                     TR_ATTR(attrs, seed, INT, "0: other draws in each run; else the same ones in every run")),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, min, FLOAT, "the least random number"),
+                       TR_ATTR(attrs, max, FLOAT, "all random numbers are below this", .number = 1),
+                       TR_ATTR(attrs, seed, INT, "0: other draws in each run; else the same ones in every run")),
 };
 
 static tr_status check(const void *attributes)

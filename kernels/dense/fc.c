@@ -29,14 +29,13 @@ static const tr_op_proto proto = {
     .in = TR_SLOTS({"Input", "[n..., k...] float"}, TR_SLOT("W", "[k, m]", ", k the product of Input's k, same dtype"),
                    TR_SLOT("Bias", "[m] or [1, m]", ", same dtype", TR_SLOT_OPTIONAL)),
     .out = TR_SLOTS({"Out", "[n..., m]; has Input's sequences"}),
-    .attr = TR_ATTRS(
+    TR_ATTRS_OF(attrs,
         TR_ATTR(attrs, in_num_col_dims, INT, "how many of Input's dimensions are rows", .number = 1,
                 .range = TR_AT_LEAST(1)),
         TR_ATTR(attrs, activation_type, STRING, "the function applied to the sum; empty: none", .text = "",
                 .range = TR_ONE_OF({"", TR_ACT_identity}, {"relu", TR_ACT_relu}, {"sigmoid", TR_ACT_sigmoid}, {"tanh", TR_ACT_tanh})),
         TR_ATTR_IGNORED("use_mkldnn", BOOL),
         TR_ATTR_IGNORED("@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@", BOOL, .number = true)),
-    .attrs_size = sizeof(attrs),
 };
 
 /* -- shapes ----------------------------------------------------------------------------------- */

@@ -29,11 +29,10 @@ static const tr_op_proto proto = {
            "count.",
     .in = TR_SLOTS({"X", "[..., n, k] float, or [k]"}, {"Y", "[..., k, m], same dtype, or [k]"}),
     .out = TR_SLOTS({"Out", "[..., n, m]; has X's sequences"}),
-    .attr = TR_ATTRS(
+    TR_ATTRS_OF(attrs,
         TR_ATTR(attrs, transpose_X, BOOL, "take X as [..., k, n]"),
         TR_ATTR(attrs, transpose_Y, BOOL, "take Y as [..., m, k]"),
         TR_ATTR(attrs, alpha, FLOAT, "factor of the product", .number = 1)),
-    .attrs_size = sizeof(attrs),
 };
 
 /* -- shapes ----------------------------------------------------------------------------------- */

@@ -42,7 +42,8 @@ static const tr_op_proto proto = {
 
 static const tr_op_proto sgd_proto = {
     .doc = "mul's gradient, and the update of Y by it: X@GRAD = Out@GRAD Y^T, then ParamOut = Y - LearningRate X^T Out@GRAD.",
-    .in = TR_SLOTS({"X", "as of mul"}, {"Y", "as of mul"}, {"Out@GRAD", "like mul's Out"}, TR_SLOT("LearningRate", "[1]", " float", TR_SLOT_ANY_TYPE)),
+    .in = TR_SLOTS({"X", "as of mul"}, {"Y", "as of mul"}, {"Out@GRAD", "like mul's Out"},
+                   TR_SLOT("LearningRate", "[1]", " float", TR_SLOT_ANY_TYPE)),
     .out = TR_SLOTS(TR_SLOT("X@GRAD", "like X", "", TR_SLOT_OPTIONAL), {"ParamOut", "the same variable as Y"}),
     .attr = attr_defs,
     .attrs_size = sizeof(attrs),

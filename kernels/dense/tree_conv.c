@@ -33,8 +33,7 @@ static const tr_op_proto proto = {
                    TR_SLOT("EdgeSet", "[batch, edges, 2]", " int32; parent and child, numbers from 1; 0 ends the list", TR_SLOT_INT32),
                    TR_SLOT("Filter", "[features, 3, output size, filters]", "; of left, right and top")),
     .out = TR_SLOTS(TR_SLOT("Out", "[batch, nodes, output size, filters]", "")),
-    .attr = TR_ATTRS(TR_ATTR(attrs, max_depth, INT, "generations of a window, the node included", .number = 2, .range = TR_AT_LEAST(1))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, max_depth, INT, "generations of a window, the node included", .number = 2, .range = TR_AT_LEAST(1))),
 };
 
 /* -- trees ---------------------------------------------------------------------------------------- */

@@ -16,10 +16,9 @@ static const tr_op_proto proto = {
     .doc = "Out = X as another data type. Numbers are cut towards 0 to become integers; bool is: not 0.",
     .in = TR_SLOTS({"X", "any shape, any type"}),
     .out = TR_SLOTS({"Out", "X's shape, of type out_dtype"}),
-    .attr = TR_ATTRS(
+    TR_ATTRS_OF(attrs,
         TR_ATTR(attrs, in_dtype, INT, "X's type; what X really is counts", .required = true),
         TR_ATTR(attrs, out_dtype, INT, "Out's type", .required = true)),
-    .attrs_size = sizeof(attrs),
 };
 
 /* -- shapes ----------------------------------------------------------------------------------- */

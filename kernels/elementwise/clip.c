@@ -21,9 +21,8 @@ static const tr_op_proto proto = {
     .doc = "Out = min(max(X, min), max)",
     .in = TR_SLOTS({"X", "any shape, float; selected rows too", TR_SLOT_ROWS}),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", "; rows with equal numbers are added up")),
-    .attr = TR_ATTRS(TR_ATTR(attrs, min, FLOAT, "the least value", .required = true),
-                     TR_ATTR(attrs, max, FLOAT, "the greatest value", .required = true)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, min, FLOAT, "the least value", .required = true),
+                       TR_ATTR(attrs, max, FLOAT, "the greatest value", .required = true)),
 };
 
 static tr_status check(const void *decoded)

@@ -30,15 +30,14 @@ static const tr_op_proto proto = {
     .in = TR_SLOTS({"X", "[...] float"}),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", "; may share X's memory"),
                     TR_SLOT("Mask", "like X", ", uint8; 1 where the element was kept", TR_SLOT_INTERMEDIATE | TR_SLOT_UINT8)),
-    .attr = TR_ATTRS(TR_ATTR(attrs, dropout_prob, FLOAT, "probability of 0", .number = 0.5,
-                             .range = TR_BETWEEN(0, 1)),
-                     TR_ATTR(attrs, is_test, BOOL, "nothing is set to 0"),
-                     TR_ATTR(attrs, fix_seed, BOOL, "the same mask in each run, that of `seed`"),
-                     TR_ATTR(attrs, seed, INT, "of the random numbers; 0: the program's"),
-                     TR_ATTR(attrs, dropout_implementation, STRING, "when the scale of Out is made good",
-                             .text = "downgrade_in_infer",
-                             .range = TR_ONE_OF({"downgrade_in_infer", DOWNGRADE_IN_INFER}, {"upscale_in_train", UPSCALE_IN_TRAIN}))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, dropout_prob, FLOAT, "probability of 0", .number = 0.5,
+                               .range = TR_BETWEEN(0, 1)),
+                       TR_ATTR(attrs, is_test, BOOL, "nothing is set to 0"),
+                       TR_ATTR(attrs, fix_seed, BOOL, "the same mask in each run, that of `seed`"),
+                       TR_ATTR(attrs, seed, INT, "of the random numbers; 0: the program's"),
+                       TR_ATTR(attrs, dropout_implementation, STRING, "when the scale of Out is made good",
+                               .text = "downgrade_in_infer",
+                               .range = TR_ONE_OF({"downgrade_in_infer", DOWNGRADE_IN_INFER}, {"upscale_in_train", UPSCALE_IN_TRAIN}))),
 };
 
 /* The factor of what is kept. */

@@ -21,8 +21,7 @@ static const tr_op_proto proto = {
     .doc = "Out = X + step, of one number",
     .in = TR_SLOTS(TR_SLOT("X", "[1]", "")),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
-    .attr = TR_ATTRS(TR_ATTR(attrs, step, FLOAT, "what is added", .number = 1)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, step, FLOAT, "what is added", .number = 1)),
 };
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */

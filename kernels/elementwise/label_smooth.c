@@ -18,8 +18,7 @@ static const tr_op_proto proto = {
     .in = TR_SLOTS(TR_SLOT("X", "[..., classes]", " float; one-hot labels"),
                    {"PriorDist", "[1, classes] or [classes], or like X; how likely each class is", TR_SLOT_OPTIONAL}),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
-    .attr = TR_ATTRS(TR_ATTR(attrs, epsilon, FLOAT, "the share that is taken from the label", .range = TR_BETWEEN(0, 1))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, epsilon, FLOAT, "the share that is taken from the label", .range = TR_BETWEEN(0, 1))),
 };
 
 /* -- shapes ----------------------------------------------------------------------------------- */

@@ -26,9 +26,8 @@ static const tr_op_proto proto = {
     .in = TR_SLOTS({"X", "[batch, ...] float; with mode channel [batch, channels, ...]"},
                    {"Alpha", "one element; as many as channels; or as many as a sample has elements; of any shape"}),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
-    .attr = TR_ATTRS(TR_ATTR(attrs, mode, STRING, "what has a slope of its own", .text = "all",
-                             .range = TR_ONE_OF({"all", ALL}, {"channel", CHANNEL}, {"element", ELEMENT}))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, mode, STRING, "what has a slope of its own", .text = "all",
+                               .range = TR_ONE_OF({"all", ALL}, {"channel", CHANNEL}, {"element", ELEMENT}))),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

@@ -22,11 +22,10 @@ static const tr_op_proto proto = {
     .doc = "Out = scale * X + bias, or scale * (X + bias) when bias_after_scale is false.",
     .in = TR_SLOTS({"X", "any shape; selected rows too", TR_SLOT_ROWS}),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
-    .attr = TR_ATTRS(
+    TR_ATTRS_OF(attrs,
         TR_ATTR(attrs, scale, FLOAT, "factor", .number = 1),
         TR_ATTR(attrs, bias, FLOAT, "summand"),
         TR_ATTR(attrs, bias_after_scale, BOOL, "add the bias to the product, not to X", .number = true)),
-    .attrs_size = sizeof(attrs),
 };
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */

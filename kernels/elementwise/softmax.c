@@ -24,11 +24,10 @@ static const tr_op_proto proto = {
     .doc = "Makes the numbers along `axis` positive with the sum 1: Out = exp(X) / sum(exp(X)).",
     .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " float")),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", "; may share X's memory")),
-    .attr = TR_ATTRS(TR_ATTR(attrs, axis, INT, "the axis whose numbers sum up to 1; negative counts from the end",
-                             .number = -1, .axis_of = "X"),
-                     TR_ATTR_IGNORED("use_cudnn", BOOL), TR_ATTR_IGNORED("data_format", STRING, .text = "AnyLayout"),
-                     TR_ATTR_IGNORED("use_mkldnn", BOOL), TR_ATTR_IGNORED("is_test", BOOL)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, axis, INT, "the axis whose numbers sum up to 1; negative counts from the end",
+                               .number = -1, .axis_of = "X"),
+                       TR_ATTR_IGNORED("use_cudnn", BOOL), TR_ATTR_IGNORED("data_format", STRING, .text = "AnyLayout"),
+                       TR_ATTR_IGNORED("use_mkldnn", BOOL), TR_ATTR_IGNORED("is_test", BOOL)),
 };
 
 /* [pre][n][post] -> [pre][post][n] */

@@ -29,11 +29,10 @@ static const tr_op_proto elemwise_proto = {
     .doc = "Out = outer(X, inner(Y)) where the first function takes two tensors, outer(inner(X, Y)) where the second does.",
     .in = TR_SLOTS({"X", "any shape, float"}, {"Y", "a run of X's dimensions, or X's are a run of Y's; same dtype as X"}),
     .out = TR_SLOTS({"Out", "like the larger one of X and Y"}, {"IntermediateOut", "what the second function gives", TR_SLOT_INTERMEDIATE}),
-    .attr = TR_ATTRS(TR_BROADCAST_ATTR, TR_ATTR(elemwise_attrs, scale, FLOAT, "the factor of the function scale"),
-                     TR_ATTR_IGNORED("save_intermediate_out", BOOL),
-                     TR_ATTR(elemwise_attrs, functor_list, STRINGS, "one of elementwise_add and elementwise_mul, and one of scale, relu, "
-                             "tanh and sigmoid; the second is computed first", .required = true)),
-    .attrs_size = sizeof(elemwise_attrs),
+    TR_ATTRS_OF(elemwise_attrs, TR_BROADCAST_ATTR, TR_ATTR(elemwise_attrs, scale, FLOAT, "the factor of the function scale"),
+                                TR_ATTR_IGNORED("save_intermediate_out", BOOL),
+                                TR_ATTR(elemwise_attrs, functor_list, STRINGS, "one of elementwise_add and elementwise_mul, and one of scale, relu, "
+                                        "tanh and sigmoid; the second is computed first", .required = true)),
 };
 
 static bool is_binary(const char *name) { return strcmp(name, "elementwise_add") == 0 || strcmp(name, "elementwise_mul") == 0; }
@@ -164,10 +163,10 @@ typedef struct squared_attrs {
 static const tr_op_proto squared_proto = {
     .doc = "Out = scalar ((X Y)^2 - X^2 Y^2), squares element by element.",
     .in = TR_SLOTS(TR_SLOT("X", "[n, k]", " float"), TR_SLOT("Y", "[k, m]", ", same dtype")),
-    .out = TR_SLOTS(TR_SLOT("SquaredX", "like X", "; X^2", TR_SLOT_INTERMEDIATE), TR_SLOT("SquaredY", "like Y", "; Y^2", TR_SLOT_INTERMEDIATE),
+    .out = TR_SLOTS(TR_SLOT("SquaredX", "like X", "; X^2", TR_SLOT_INTERMEDIATE),
+                    TR_SLOT("SquaredY", "like Y", "; Y^2", TR_SLOT_INTERMEDIATE),
                     TR_SLOT("SquaredXY", "[n, m]", "; (X Y)^2", TR_SLOT_INTERMEDIATE), TR_SLOT("Out", "[n, m]", "")),
-    .attr = TR_ATTRS(TR_ATTR(squared_attrs, scalar, FLOAT, "the factor", .number = 1)),
-    .attrs_size = sizeof(squared_attrs),
+    TR_ATTRS_OF(squared_attrs, TR_ATTR(squared_attrs, scalar, FLOAT, "the factor", .number = 1)),
 };
 
 static tr_status expand_squared(tr_composite *c)
@@ -195,12 +194,11 @@ static const tr_op_proto flatten_proto = {
     .doc = "Transposes several tensors, flattens each to a matrix and lays the matrices side by side.",
     .in = TR_SLOTS({"X", "tensors of one rank and type", TR_SLOT_REPEATED}),
     .out = TR_SLOTS({"Out", "a matrix"}),
-    .attr = TR_ATTRS(TR_ATTR(flatten_attrs, trans_axis, INTS, "the new order of the dimensions", .required = true),
-                     TR_ATTR(flatten_attrs, flatten_axis, INT, "how many of the transposed dimensions are rows", .required = true,
-                             .range = TR_AT_LEAST(0)),
-                     TR_ATTR(flatten_attrs, concat_axis, INT, "0: one below the other; 1: side by side", .required = true,
-                             .range = TR_BETWEEN(0, 1))),
-    .attrs_size = sizeof(flatten_attrs),
+    TR_ATTRS_OF(flatten_attrs, TR_ATTR(flatten_attrs, trans_axis, INTS, "the new order of the dimensions", .required = true),
+                               TR_ATTR(flatten_attrs, flatten_axis, INT, "how many of the transposed dimensions are rows", .required = true,
+                                       .range = TR_AT_LEAST(0)),
+                               TR_ATTR(flatten_attrs, concat_axis, INT, "0: one below the other; 1: side by side", .required = true,
+                                       .range = TR_BETWEEN(0, 1))),
 };
 
 static tr_status flat_shape(tr_shape *out, const tr_infer *io, const tr_meta *x)
@@ -275,25 +273,27 @@ typedef struct conv_fusion_attrs {
 
 static const tr_op_proto conv_proto = {
     .doc = "Output = activation(Input * Filter + ResidualData + Bias), and its channels apart.",
-    .in = TR_SLOTS(TR_SLOT("Input", "[batch, channels, height, width]", " float"), TR_SLOT("Filter", "[out channels, channels / groups, window height, window width]", ""),
+    .in = TR_SLOTS(TR_SLOT("Input", "[batch, channels, height, width]", " float"),
+                   TR_SLOT("Filter", "[out channels, channels / groups, window height, window width]", ""),
                    {"Bias", "[out channels]", TR_SLOT_OPTIONAL}, {"ResidualData", "like Output", TR_SLOT_OPTIONAL},
                    {"AlgoCache", "is not read", TR_SLOT_OPTIONAL | TR_SLOT_ANY_KIND | TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Output", "[batch, out channels, height, width]"},
                     {"Outputs", "the channels of Output, split_channels[i] of them each", TR_SLOT_OPTIONAL | TR_SLOT_REPEATED}),
-    .attr = TR_ATTRS(TR_ATTR_IGNORED("is_test", BOOL), TR_CONV_ATTRS("1, 1", "0, 0", "[height, width]"), TR_ATTR_IGNORED("use_cudnn", BOOL),
-                     TR_ATTR_ONLY("fuse_relu_before_depthwise_conv", BOOL, "add the operator relu before it"),
-                     TR_ATTR_IGNORED("use_mkldnn", BOOL), TR_ATTR_ONLY_PLAIN("use_quantizer", BOOL),
-                     TR_ATTR_ONLY("fuse_relu", BOOL, "set activation to relu"),
-                     TR_ATTR_ONLY("fuse_residual_connection", BOOL, "give ResidualData"),
-                     TR_ATTR_ONLY_PLAIN("Scale_in", FLOAT, .number = 1), TR_ATTR_ONLY_PLAIN("Scale_out", FLOAT, .number = 1),
-                     TR_ATTR_ONLY_PLAIN("Scale_in_eltwise", FLOAT, .number = 1), TR_ATTR_ONLY_PLAIN("Scale_weights", FLOATS, .text = "1.0"),
-                     TR_ATTR_ONLY_PLAIN("force_fp32_output", BOOL), TR_ATTR_ONLY_NCHW,
-                     TR_ATTR_IGNORED("workspace_size_MB", INT, .number = 4096), TR_ATTR_IGNORED("exhaustive_search", BOOL),
-                     TR_ATTR(conv_fusion_attrs, activation, STRING, "of the sum", .text = "relu",
-                             .range = TR_ONE_OF({"identity", TR_ACT_identity}, {"relu", TR_ACT_relu}, {"sigmoid", TR_ACT_sigmoid}, {"tanh", TR_ACT_tanh})),
-                     TR_ATTR(conv_fusion_attrs, split_channels, INTS, "how many channels each of Outputs gets"),
-                     TR_ATTR_IGNORED("search_times", INT, .number = -1)),
-    .attrs_size = sizeof(conv_fusion_attrs),
+    TR_ATTRS_OF(conv_fusion_attrs, TR_ATTR_IGNORED("is_test", BOOL), TR_CONV_ATTRS("1, 1", "0, 0", "[height, width]"),
+                                   TR_ATTR_IGNORED("use_cudnn", BOOL),
+                                   TR_ATTR_ONLY("fuse_relu_before_depthwise_conv", BOOL, "add the operator relu before it"),
+                                   TR_ATTR_IGNORED("use_mkldnn", BOOL), TR_ATTR_ONLY_PLAIN("use_quantizer", BOOL),
+                                   TR_ATTR_ONLY("fuse_relu", BOOL, "set activation to relu"),
+                                   TR_ATTR_ONLY("fuse_residual_connection", BOOL, "give ResidualData"),
+                                   TR_ATTR_ONLY_PLAIN("Scale_in", FLOAT, .number = 1), TR_ATTR_ONLY_PLAIN("Scale_out", FLOAT, .number = 1),
+                                   TR_ATTR_ONLY_PLAIN("Scale_in_eltwise", FLOAT, .number = 1),
+                                   TR_ATTR_ONLY_PLAIN("Scale_weights", FLOATS, .text = "1.0"),
+                                   TR_ATTR_ONLY_PLAIN("force_fp32_output", BOOL), TR_ATTR_ONLY_NCHW,
+                                   TR_ATTR_IGNORED("workspace_size_MB", INT, .number = 4096), TR_ATTR_IGNORED("exhaustive_search", BOOL),
+                                   TR_ATTR(conv_fusion_attrs, activation, STRING, "of the sum", .text = "relu",
+                                           .range = TR_ONE_OF({"identity", TR_ACT_identity}, {"relu", TR_ACT_relu}, {"sigmoid", TR_ACT_sigmoid}, {"tanh", TR_ACT_tanh})),
+                                   TR_ATTR(conv_fusion_attrs, split_channels, INTS, "how many channels each of Outputs gets"),
+                                   TR_ATTR_IGNORED("search_times", INT, .number = -1)),
 };
 
 TR_DECLARE_OP(conv2d);

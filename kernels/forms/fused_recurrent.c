@@ -29,14 +29,14 @@ typedef struct lstm_attrs {
 
 static const tr_op_proto lstm_proto = {
     .doc = "lstm with its input's projection: lstm(X WeightX).",
-    .in = TR_SLOTS(TR_SLOT("X", "[rows, in width]", " float, of sequences"), {"WeightX", "[in width, 4 width]: candidate, input, forget, output"},
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, in width]", " float, of sequences"),
+                   {"WeightX", "[in width, 4 width]: candidate, input, forget, output"},
                    {"WeightH", "[width, 4 width], in the order of WeightX"},
                    {"Bias", "[1, 4 width]; with use_peepholes [1, 7 width]: then what input, forget and output gate see of the cell"}, STATE_SLOTS),
     .out = TR_SLOTS({"Hidden", "[rows, width], with X's sequences"}, {"Cell", "like Hidden"}, {"XX", "[rows, 4 width]: X WeightX", TR_SLOT_INTERMEDIATE},
                     NOT_FILLED("BatchedInput"), NOT_FILLED("BatchedHidden"), NOT_FILLED("BatchedCell"), NOT_FILLED("ReorderedH0"),
                     NOT_FILLED("ReorderedC0"), NOT_FILLED("CheckedCell")),
-    .attr = TR_ATTRS(LSTM_ATTRS),
-    .attrs_size = sizeof(lstm_attrs),
+    TR_ATTRS_OF(lstm_attrs, LSTM_ATTRS),
 };
 
 static int64_t times(int64_t n, int64_t width) { return width < 0 ? -1 : n * width; }
@@ -103,8 +103,7 @@ static const tr_op_proto embedding_proto = {
     .out = TR_SLOTS({"Hidden", "[rows, width], with the sequences of Ids"}, {"Cell", "like Hidden"}, {"XX", "[rows, 4 width]: rows of Embeddings", TR_SLOT_INTERMEDIATE},
                     NOT_FILLED("BatchedInput"), NOT_FILLED("BatchedHidden"), NOT_FILLED("BatchedCell"), NOT_FILLED("ReorderedH0"),
                     NOT_FILLED("ReorderedC0")),
-    .attr = TR_ATTRS(LSTM_ATTRS),
-    .attrs_size = sizeof(lstm_attrs),
+    TR_ATTRS_OF(lstm_attrs, LSTM_ATTRS),
 };
 
 static tr_status infer_embedding(const tr_infer *io)
@@ -157,16 +156,16 @@ typedef struct gru_attrs {
 
 static const tr_op_proto gru_proto = {
     .doc = "gru with its input's projection: gru(X WeightX).",
-    .in = TR_SLOTS(TR_SLOT("X", "[rows, in width]", " float, of sequences"), {"H0", "[sequences, width]: the state before the first row", TR_SLOT_OPTIONAL},
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, in width]", " float, of sequences"),
+                   {"H0", "[sequences, width]: the state before the first row", TR_SLOT_OPTIONAL},
                    {"WeightX", "[in width, 3 width]: update, reset, candidate"}, {"WeightH", "[width, 3 width], as gru has it"},
                    {"Bias", "[1, 3 width]", TR_SLOT_OPTIONAL}),
     .out = TR_SLOTS(NOT_FILLED("ReorderedH0"), {"XX", "[rows, 3 width]: X WeightX", TR_SLOT_INTERMEDIATE}, NOT_FILLED("BatchedInput"),
                     NOT_FILLED("BatchedOut"), {"Hidden", "[rows, width], with X's sequences"}),
-    .attr = TR_ATTRS(TR_ATTR(gru_attrs, activation, STRING, "of the candidate", .text = "tanh", .range = TR_GATE_ACTIVATIONS),
-                     TR_ATTR(gru_attrs, gate_activation, STRING, "of update and reset gate", .text = "sigmoid", .range = TR_GATE_ACTIVATIONS),
-                     TR_ATTR(gru_attrs, is_reverse, BOOL, "go through each sequence from its last row to its first"),
-                     TR_ATTR_IGNORED("use_seq", BOOL, .number = 1)),
-    .attrs_size = sizeof(gru_attrs),
+    TR_ATTRS_OF(gru_attrs, TR_ATTR(gru_attrs, activation, STRING, "of the candidate", .text = "tanh", .range = TR_GATE_ACTIVATIONS),
+                           TR_ATTR(gru_attrs, gate_activation, STRING, "of update and reset gate", .text = "sigmoid", .range = TR_GATE_ACTIVATIONS),
+                           TR_ATTR(gru_attrs, is_reverse, BOOL, "go through each sequence from its last row to its first"),
+                           TR_ATTR_IGNORED("use_seq", BOOL, .number = 1)),
 };
 
 static tr_status infer_gru(const tr_infer *io)

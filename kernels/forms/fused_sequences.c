@@ -21,12 +21,13 @@ typedef struct embedding_attrs {
 
 static const tr_op_proto embedding_proto = {
     .doc = "The sums of the rows that sequences of ids look up in a table.",
-    .in = TR_SLOTS(TR_SLOT("W", "[height, width]", " float; the table"), TR_SLOT("Ids", "[rows, k, ...]", " int64, of sequences, k row numbers in each row", TR_SLOT_INT64)),
+    .in = TR_SLOTS(TR_SLOT("W", "[height, width]", " float; the table"),
+                   TR_SLOT("Ids", "[rows, k, ...]", " int64, of sequences, k row numbers in each row", TR_SLOT_INT64)),
     .out = TR_SLOTS({"Out", "[sequences, k width]"}),
-    .attr = TR_ATTRS(TR_ATTR(embedding_attrs, combiner, STRING, "what a sequence becomes", .text = "sum", .range = TR_ONE_OF({"sum", SUM})),
-                     TR_ATTR_IGNORED("grad_inplace", BOOL), TR_ATTR(embedding_attrs, is_sparse, BOOL, "the gradient of W is selected rows"),
-                     TR_ATTR_IGNORED("@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@", BOOL, .number = 1)),
-    .attrs_size = sizeof(embedding_attrs),
+    TR_ATTRS_OF(embedding_attrs, TR_ATTR(embedding_attrs, combiner, STRING, "what a sequence becomes", .text = "sum", .range = TR_ONE_OF({"sum", SUM})),
+                                 TR_ATTR_IGNORED("grad_inplace", BOOL),
+                                 TR_ATTR(embedding_attrs, is_sparse, BOOL, "the gradient of W is selected rows"),
+                                 TR_ATTR_IGNORED("@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@", BOOL, .number = 1)),
 };
 
 static tr_status infer_embedding(const tr_infer *io)
@@ -76,10 +77,9 @@ static const tr_op_proto pool_proto = {
     .doc = "Pools each of several tensors of sequences and lays the results side by side.",
     .in = TR_SLOTS({"X", "[rows, width] float, of sequences; as many sequences each", TR_SLOT_REPEATED}),
     .out = TR_SLOTS({"Out", "[sequences, sum of the widths]"}),
-    .attr = TR_ATTRS(TR_ATTR(pool_attrs, pooltype, STRING, "what a sequence becomes", .text = "SUM",
-                             .range = TR_ONE_OF({"SUM", POOL_SUM}, {"AVERAGE", POOL_AVERAGE}, {"SQRT", POOL_SQRT})),
-                     TR_ATTR_ONLY("axis", INT, "use sequence_pool and concat", .number = 1)),
-    .attrs_size = sizeof(pool_attrs),
+    TR_ATTRS_OF(pool_attrs, TR_ATTR(pool_attrs, pooltype, STRING, "what a sequence becomes", .text = "SUM",
+                                    .range = TR_ONE_OF({"SUM", POOL_SUM}, {"AVERAGE", POOL_AVERAGE}, {"SQRT", POOL_SQRT})),
+                            TR_ATTR_ONLY("axis", INT, "use sequence_pool and concat", .number = 1)),
 };
 
 /* The sum of the widths of X[first], ...; -1: one is not known. */
@@ -134,9 +134,8 @@ static const tr_op_proto expand_proto = {
     .in = TR_SLOTS({"X", "X[0] [rows, width] float, of sequences; the others [sequences, width]", TR_SLOT_REPEATED},
                    {"FCWeight", "[sum of the widths, size]"}, {"FCBias", "[size] or [1, size]", TR_SLOT_OPTIONAL}),
     .out = TR_SLOTS({"Out", "[rows, size], with X[0]'s sequences"}, {"FCOut", "is not filled", TR_SLOT_INTERMEDIATE}),
-    .attr = TR_ATTRS(TR_ATTR(expand_attrs, fc_activation, STRING, "of the layer", .text = "identity",
-                             .range = TR_ONE_OF({"identity", TR_ACT_identity}, {"relu", TR_ACT_relu}, {"sigmoid", TR_ACT_sigmoid}, {"tanh", TR_ACT_tanh}))),
-    .attrs_size = sizeof(expand_attrs),
+    TR_ATTRS_OF(expand_attrs, TR_ATTR(expand_attrs, fc_activation, STRING, "of the layer", .text = "identity",
+                                      .range = TR_ONE_OF({"identity", TR_ACT_identity}, {"relu", TR_ACT_relu}, {"sigmoid", TR_ACT_sigmoid}, {"tanh", TR_ACT_tanh}))),
 };
 
 static tr_status infer_expand(const tr_infer *io)
@@ -181,12 +180,12 @@ typedef struct conv_attrs {
 
 static const tr_op_proto conv_proto = {
     .doc = "Out = relu(sequence_conv(X, Filter) + Bias).",
-    .in = TR_SLOTS(TR_SLOT("X", "[rows, width]", " float, of sequences"), TR_SLOT("Filter", "[window, size]", ", window being contextLength width"), TR_SLOT("Bias", "[size] or [1, size]", "")),
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, width]", " float, of sequences"),
+                   TR_SLOT("Filter", "[window, size]", ", window being contextLength width"), TR_SLOT("Bias", "[size] or [1, size]", "")),
     .out = TR_SLOTS({"Out", "[rows, size], with X's sequences"}, {"ColMat", "is not filled", TR_SLOT_INTERMEDIATE}),
-    .attr = TR_ATTRS(TR_ATTR(conv_attrs, contextLength, INT, "rows of a window", .required = true, .range = TR_GREATER(0)),
-                     TR_ATTR(conv_attrs, contextStart, INT, "where the window begins, from its row; negative is before it"),
-                     TR_ATTR_ONLY("contextStride", INT, "windows begin at every row", .number = 1)),
-    .attrs_size = sizeof(conv_attrs),
+    TR_ATTRS_OF(conv_attrs, TR_ATTR(conv_attrs, contextLength, INT, "rows of a window", .required = true, .range = TR_GREATER(0)),
+                            TR_ATTR(conv_attrs, contextStart, INT, "where the window begins, from its row; negative is before it"),
+                            TR_ATTR_ONLY("contextStride", INT, "windows begin at every row", .number = 1)),
 };
 
 static tr_status infer_conv(const tr_infer *io)

@@ -24,13 +24,13 @@ static const tr_op_proto lookup_proto = {
     .doc = "Looks rows up in an embedding table: Out[i] = W[Ids[i]].",
     .in = TR_SLOTS(TR_SLOT("W", "[height, width]", " float; the table"), TR_SLOT("Ids", "[n, ...]", " int64; row numbers", TR_SLOT_INT64)),
     .out = TR_SLOTS({"Out", "[..., width]"}),
-    .attr = TR_ATTRS(TR_ATTR(lookup_attrs, is_sparse, BOOL, "the gradient of W is selected rows"),
-                     TR_ATTR(lookup_attrs, padding_idx, LONG, "this id gives zeros and trains nothing; -1 is none", .number = -1),
-                     TR_ATTR_IGNORED("is_distributed", BOOL), TR_ATTR_IGNORED("grad_inplace", BOOL),
-                     TR_ATTR_ONLY("remote_prefetch", BOOL, "rows of a table on servers need trireme.distributed"),
-                     TR_ATTR_IGNORED("trainer_id", INT), TR_ATTR_IGNORED("height_sections", LONGS), TR_ATTR_IGNORED("epmap", STRINGS),
-                     TR_ATTR_IGNORED("table_names", STRINGS)),
-    .attrs_size = sizeof(lookup_attrs),
+    TR_ATTRS_OF(lookup_attrs, TR_ATTR(lookup_attrs, is_sparse, BOOL, "the gradient of W is selected rows"),
+                              TR_ATTR(lookup_attrs, padding_idx, LONG, "this id gives zeros and trains nothing; -1 is none", .number = -1),
+                              TR_ATTR_IGNORED("is_distributed", BOOL), TR_ATTR_IGNORED("grad_inplace", BOOL),
+                              TR_ATTR_ONLY("remote_prefetch", BOOL, "rows of a table on servers need trireme.distributed"),
+                              TR_ATTR_IGNORED("trainer_id", INT), TR_ATTR_IGNORED("height_sections", LONGS),
+                              TR_ATTR_IGNORED("epmap", STRINGS),
+                              TR_ATTR_IGNORED("table_names", STRINGS)),
 };
 
 /* `shape` with one more dimension behind the others. */
@@ -82,10 +82,9 @@ static const tr_op_proto hot_proto = {
     .doc = "Numbers as rows that hold a 1 at the number's place and 0 elsewhere.",
     .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " int32 or int64; numbers from 0 to depth - 1")),
     .out = TR_SLOTS({"Out", "[..., depth] of type dtype", TR_SLOT_ANY_TYPE}),
-    .attr = TR_ATTRS(TR_ATTR(hot_attrs, depth, INT, "how many numbers there are", .required = true, .range = TR_GREATER(0)),
-                     TR_ATTR(hot_attrs, dtype, INT, "type of Out, as VarType.Type has it", .number = TR_FP32),
-                     TR_ATTR_ONLY("allow_out_of_range", BOOL, "give numbers from 0 to depth - 1")),
-    .attrs_size = sizeof(hot_attrs),
+    TR_ATTRS_OF(hot_attrs, TR_ATTR(hot_attrs, depth, INT, "how many numbers there are", .required = true, .range = TR_GREATER(0)),
+                           TR_ATTR(hot_attrs, dtype, INT, "type of Out, as VarType.Type has it", .number = TR_FP32),
+                           TR_ATTR_ONLY("allow_out_of_range", BOOL, "give numbers from 0 to depth - 1")),
 };
 
 static tr_status infer_hot(const tr_infer *io)
@@ -122,11 +121,10 @@ static const tr_op_proto top_proto = {
     .doc = "The k largest or smallest elements along an axis, in order, and where they stand. No gradient flows through it.",
     .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " float")),
     .out = TR_SLOTS({"Out", "like X with k elements along the axis"}, {"Indices", "int64 like Out", TR_SLOT_INT64}),
-    .attr = TR_ATTRS(TR_ATTR(top_attrs, k, INT, "how many", .number = 1, .range = TR_AT_LEAST(1)),
-                     TR_ATTR(top_attrs, axis, INT, "along which dimension; negative counts from the end", .number = -1),
-                     TR_ATTR(top_attrs, largest, BOOL, "the largest ones, and not the smallest", .number = 1),
-                     TR_ATTR(top_attrs, sorted, BOOL, "in order; they are in any case", .number = 1)),
-    .attrs_size = sizeof(top_attrs),
+    TR_ATTRS_OF(top_attrs, TR_ATTR(top_attrs, k, INT, "how many", .number = 1, .range = TR_AT_LEAST(1)),
+                           TR_ATTR(top_attrs, axis, INT, "along which dimension; negative counts from the end", .number = -1),
+                           TR_ATTR(top_attrs, largest, BOOL, "the largest ones, and not the smallest", .number = 1),
+                           TR_ATTR(top_attrs, sorted, BOOL, "in order; they are in any case", .number = 1)),
 };
 
 static tr_status infer_top(const tr_infer *io)
@@ -181,9 +179,8 @@ static const tr_op_proto matmul_proto = {
     .doc = "Out = X Y of matrices, or of as many matrices as both have; one of them may be a single matrix.",
     .in = TR_SLOTS({"X", "[..., n, k] float; [..., k, n] with trans_x"}, {"Y", "[..., k, m], same dtype; [..., m, k] with trans_y"}),
     .out = TR_SLOTS({"Out", "[..., n, m]"}),
-    .attr = TR_ATTRS(TR_ATTR(matmul_attrs, trans_x, BOOL, "transpose the last two dimensions of X"),
-                     TR_ATTR(matmul_attrs, trans_y, BOOL, "those of Y")),
-    .attrs_size = sizeof(matmul_attrs),
+    TR_ATTRS_OF(matmul_attrs, TR_ATTR(matmul_attrs, trans_x, BOOL, "transpose the last two dimensions of X"),
+                              TR_ATTR(matmul_attrs, trans_y, BOOL, "those of Y")),
 };
 
 /* Rows or columns of a matrix that may be transposed. */
@@ -233,10 +230,9 @@ static const tr_op_proto swish_proto = {
     .doc = "Out = X min(max(X + offset, 0), threshold) / scale. (Howard et al., 2019)",
     .in = TR_SLOTS({"X", "any shape, float"}),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
-    .attr = TR_ATTRS(TR_ATTR(swish_attrs, threshold, FLOAT, "the largest factor, before the division", .number = 6),
-                     TR_ATTR(swish_attrs, scale, FLOAT, "the divisor", .number = 6, .range = TR_GREATER(0)),
-                     TR_ATTR(swish_attrs, offset, FLOAT, "added to X", .number = 3)),
-    .attrs_size = sizeof(swish_attrs),
+    TR_ATTRS_OF(swish_attrs, TR_ATTR(swish_attrs, threshold, FLOAT, "the largest factor, before the division", .number = 6),
+                             TR_ATTR(swish_attrs, scale, FLOAT, "the divisor", .number = 6, .range = TR_GREATER(0)),
+                             TR_ATTR(swish_attrs, offset, FLOAT, "added to X", .number = 3)),
 };
 
 static tr_status expand_swish(tr_composite *c)

@@ -65,8 +65,7 @@ typedef struct flip_attrs {
 
 static const tr_op_proto flip_proto = {
     .doc = "X with its elements along some axes in the opposite order.", .in = x_slot, .out = like_x,
-    .attr = TR_ATTRS(TR_ATTR(flip_attrs, axis, INTS, "along which dimensions; negative ones count from the end", .required = true)),
-    .attrs_size = sizeof(flip_attrs),
+    TR_ATTRS_OF(flip_attrs, TR_ATTR(flip_attrs, axis, INTS, "along which dimensions; negative ones count from the end", .required = true)),
 };
 
 static tr_status expand_flip(tr_composite *c)
@@ -85,8 +84,7 @@ typedef struct axis_attrs {
 
 static const tr_op_proto log_softmax_proto = {
     .doc = "The logarithm of softmax along an axis: Out = X - log(sum(exp(X))).", .in = x_slot, .out = like_x,
-    .attr = TR_ATTRS(TR_ATTR(axis_attrs, axis, INT, "along which dimension; negative counts from the end", .number = -1)),
-    .attrs_size = sizeof(axis_attrs),
+    TR_ATTRS_OF(axis_attrs, TR_ATTR(axis_attrs, axis, INT, "along which dimension; negative counts from the end", .number = -1)),
 };
 
 static tr_status infer_log_softmax(const tr_infer *io)
@@ -128,12 +126,11 @@ typedef struct norm_attrs {
 static const tr_op_proto norm_proto = {
     .doc = "The p-norm of vectors along an axis: Out = (sum |X|^p)^(1/p); the largest or the smallest |X| where p is infinite, how many are not 0 where p is 0.",
     .in = x_slot, .out = TR_SLOTS({"Out", "X without the axis, or with 1 in its place"}),
-    .attr = TR_ATTRS(TR_ATTR(norm_attrs, porder, FLOAT, "p", .number = 2),
-                     TR_ATTR(norm_attrs, axis, INT, "along which dimension; negative counts from the end", .number = -1),
-                     TR_ATTR(norm_attrs, epsilon, FLOAT, "added to the sum, so that its root has a slope at 0", .number = 1e-12, .range = TR_AT_LEAST(0)),
-                     TR_ATTR(norm_attrs, keepdim, BOOL, "keep the dimension, as 1"),
-                     TR_ATTR(norm_attrs, asvector, BOOL, "X as one vector, whatever axis says")),
-    .attrs_size = sizeof(norm_attrs),
+    TR_ATTRS_OF(norm_attrs, TR_ATTR(norm_attrs, porder, FLOAT, "p", .number = 2),
+                            TR_ATTR(norm_attrs, axis, INT, "along which dimension; negative counts from the end", .number = -1),
+                            TR_ATTR(norm_attrs, epsilon, FLOAT, "added to the sum, so that its root has a slope at 0", .number = 1e-12, .range = TR_AT_LEAST(0)),
+                            TR_ATTR(norm_attrs, keepdim, BOOL, "keep the dimension, as 1"),
+                            TR_ATTR(norm_attrs, asvector, BOOL, "X as one vector, whatever axis says")),
 };
 
 static tr_status infer_norm(const tr_infer *io)
@@ -192,8 +189,7 @@ static const tr_op_proto select_proto = {
     .doc = "Elements of X along a dimension, by number: Out[i] = X[Index[i]] where dim is 0.",
     .in = TR_SLOTS({"X", "any shape, float"}, {"Index", "[m] or [m, 1] int32 or int64; places along the dimension", TR_SLOT_INDEX}),
     .out = TR_SLOTS({"Out", "like X with m elements along the dimension"}),
-    .attr = TR_ATTRS(TR_ATTR(dim_attrs, dim, INT, "along which dimension; negative counts from the end")),
-    .attrs_size = sizeof(dim_attrs),
+    TR_ATTRS_OF(dim_attrs, TR_ATTR(dim_attrs, dim, INT, "along which dimension; negative counts from the end")),
 };
 
 static tr_status infer_select(const tr_infer *io)
@@ -269,9 +265,8 @@ static const tr_op_proto fill_proto = {
     .doc = "A tensor of X's shape that is full of one number.",
     .in = TR_SLOTS({"X", "any shape; its values do not matter"}),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", ", of type dtype", TR_SLOT_ANY_TYPE)),
-    .attr = TR_ATTRS(TR_ATTR(fill_attrs, value, FLOAT, "the number"),
-                     TR_ATTR(fill_attrs, dtype, INT, "type of Out, as VarType.Type has it; -1 is X's", .number = LIKE_X)),
-    .attrs_size = sizeof(fill_attrs),
+    TR_ATTRS_OF(fill_attrs, TR_ATTR(fill_attrs, value, FLOAT, "the number"),
+                            TR_ATTR(fill_attrs, dtype, INT, "type of Out, as VarType.Type has it; -1 is X's", .number = LIKE_X)),
 };
 
 static tr_status infer_fill(const tr_infer *io)

@@ -23,9 +23,8 @@ static const tr_op_proto proto = {
     .in = TR_SLOTS(TR_SLOT("Theta", "[batch, 2, 3]", " float; a matrix for each image"),
                    TR_SLOT("OutputShape", "[4]", " int32; in place of the attribute", TR_SLOT_OPTIONAL | TR_SLOT_INT32)),
     .out = TR_SLOTS({"Output", "[batch, height, width, 2]; x and y, -1 and 1 being the first and the last column or row"}),
-    .attr = TR_ATTRS(TR_ATTR_IGNORED("use_cudnn", BOOL, .number = 1),
-                     TR_ATTR(attrs, output_shape, INTS, "the new images: [batch, channels, height, width]")),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR_IGNORED("use_cudnn", BOOL, .number = 1),
+                       TR_ATTR(attrs, output_shape, INTS, "the new images: [batch, channels, height, width]")),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

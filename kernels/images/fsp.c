@@ -11,7 +11,8 @@ enum { OUT };
 
 static const tr_op_proto proto = {
     .doc = "The flow between two layers: Out[n,i,j] is the mean over all pixels of X[n,i] Y[n,j].",
-    .in = TR_SLOTS(TR_SLOT("X", "[batch, channels, height, width]", " float"), TR_SLOT("Y", "[batch, other channels, height, width]", ", same dtype")),
+    .in = TR_SLOTS(TR_SLOT("X", "[batch, channels, height, width]", " float"),
+                   TR_SLOT("Y", "[batch, other channels, height, width]", ", same dtype")),
     .out = TR_SLOTS(TR_SLOT("Out", "[batch, channels, other channels]", "")),
 };
 

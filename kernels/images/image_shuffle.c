@@ -27,22 +27,19 @@ static const tr_op_proto pixel_proto = {
     .doc = "Makes r x r pixels of one with r^2 times as many channels: Out[n, c, r y + i, r x + j] = X[n, c r^2 + i r + j, y, x].",
     .in = TR_SLOTS(TR_SLOT("X", "[n, c, h, w]", ", c a multiple of r^2, r being upscale_factor")),
     .out = TR_SLOTS({"Out", "[n, c, h r, w r]"}),
-    .attr = TR_ATTRS(TR_ATTR(pixel_attrs, upscale_factor, INT, "r", .number = 1, .range = TR_AT_LEAST(1))),
-    .attrs_size = sizeof(pixel_attrs),
+    TR_ATTRS_OF(pixel_attrs, TR_ATTR(pixel_attrs, upscale_factor, INT, "r", .number = 1, .range = TR_AT_LEAST(1))),
 };
 static const tr_op_proto channel_proto = {
     .doc = "Mixes the groups of channels: Out[n, i groups + j] = X[n, j c / groups + i].",
     .in = TR_SLOTS(TR_SLOT("X", "[n, c, h, w]", "")),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
-    .attr = TR_ATTRS(TR_ATTR(channel_attrs, group, INT, "how many groups the channels are", .number = 1, .range = TR_AT_LEAST(1))),
-    .attrs_size = sizeof(channel_attrs),
+    TR_ATTRS_OF(channel_attrs, TR_ATTR(channel_attrs, group, INT, "how many groups the channels are", .number = 1, .range = TR_AT_LEAST(1))),
 };
 static const tr_op_proto space_proto = {
     .doc = "Makes channels of blocks of b x b pixels, in the order of Darknet's reorganization.",
     .in = TR_SLOTS(TR_SLOT("X", "[n, c, h, w]", "; c is a multiple of b^2, h and w are of b")),
     .out = TR_SLOTS({"Out", "[n, c b^2, h / b, w / b]"}),
-    .attr = TR_ATTRS(TR_ATTR(space_attrs, blocksize, LONG, "b", .number = 2, .range = TR_BETWEEN(2, INT32_MAX))),
-    .attrs_size = sizeof(space_attrs),
+    TR_ATTRS_OF(space_attrs, TR_ATTR(space_attrs, blocksize, LONG, "b", .number = 2, .range = TR_BETWEEN(2, INT32_MAX))),
 };
 
 /* -- shapes ----------------------------------------------------------------------------------- */

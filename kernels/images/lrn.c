@@ -26,12 +26,11 @@ static const tr_op_proto proto = {
     .doc = "Local response normalization across channels: Out = X (k + alpha sum X^2)^-beta, the sum over n neighbouring channels.",
     .in = TR_SLOTS(TR_SLOT("X", "[batch, channels, height, width]", " float")),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", ""), TR_SLOT("MidOut", "like X", "; k + alpha sum X^2", TR_SLOT_INTERMEDIATE)),
-    .attr = TR_ATTRS(TR_ATTR(attrs, n, INT, "how many channels a sum is over", .number = 5, .range = TR_AT_LEAST(1)),
-                     TR_ATTR(attrs, k, FLOAT, "what is added to the sum", .number = 2, .range = TR_AT_LEAST(0)),
-                     TR_ATTR(attrs, alpha, FLOAT, "the factor of the sum", .number = 0.0001, .range = TR_AT_LEAST(0)),
-                     TR_ATTR(attrs, beta, FLOAT, "the exponent", .number = 0.75, .range = TR_AT_LEAST(0)),
-                     TR_ATTR_IGNORED("use_mkldnn", BOOL), TR_ATTR_ONLY_NCHW, TR_ATTR_IGNORED("is_test", BOOL)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, n, INT, "how many channels a sum is over", .number = 5, .range = TR_AT_LEAST(1)),
+                       TR_ATTR(attrs, k, FLOAT, "what is added to the sum", .number = 2, .range = TR_AT_LEAST(0)),
+                       TR_ATTR(attrs, alpha, FLOAT, "the factor of the sum", .number = 0.0001, .range = TR_AT_LEAST(0)),
+                       TR_ATTR(attrs, beta, FLOAT, "the exponent", .number = 0.75, .range = TR_AT_LEAST(0)),
+                       TR_ATTR_IGNORED("use_mkldnn", BOOL), TR_ATTR_ONLY_NCHW, TR_ATTR_IGNORED("is_test", BOOL)),
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */

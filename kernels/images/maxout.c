@@ -23,8 +23,7 @@ static const tr_op_proto proto = {
     .doc = "Takes the largest of each group of channels.",
     .in = TR_SLOTS(TR_SLOT("X", "[batch, channels, height, width]", " float")),
     .out = TR_SLOTS({"Out", "[batch, channels / groups, height, width]"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, groups, INT, "channels of a group", .required = true, .range = TR_AT_LEAST(1))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, groups, INT, "channels of a group", .required = true, .range = TR_AT_LEAST(1))),
 };
 
 /* -- shapes ----------------------------------------------------------------------------------- */

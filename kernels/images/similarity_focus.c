@@ -23,9 +23,8 @@ static const tr_op_proto proto = {
     .doc = "A mask with 1 at the largest elements of the matrices X[n, indexes], no two of which share a row or a column.",
     .in = TR_SLOTS(TR_SLOT("X", "[batch, a, b, c]", " float")),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", "; 0 or 1")),
-    .attr = TR_ATTRS(TR_ATTR(attrs, axis, INT, "the dimension that is indexed", .required = true, .range = TR_BETWEEN(1, 3)),
-                     TR_ATTR(attrs, indexes, INTS, "which matrices; their masks are joined", .required = true)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, axis, INT, "the dimension that is indexed", .required = true, .range = TR_BETWEEN(1, 3)),
+                       TR_ATTR(attrs, indexes, INTS, "which matrices; their masks are joined", .required = true)),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

@@ -45,7 +45,8 @@ static const tr_op_proto proto = {
 
 static const tr_op_proto take_proto = {
     .doc = "Takes from From what spp has taken from X: the elements at the places of the largest ones, or averages.",
-    .in = TR_SLOTS(TR_SLOT("X", "[batch, channels, height, width]", " float"), {"Out", "of spp"}, TR_SLOT("From", "[batch, channels, height, width]", "")),
+    .in = TR_SLOTS(TR_SLOT("X", "[batch, channels, height, width]", " float"), {"Out", "of spp"},
+                   TR_SLOT("From", "[batch, channels, height, width]", "")),
     .out = TR_SLOTS({"Taken", "like Out"}),
     .attr = attr_defs, .attrs_size = sizeof(attrs),
 };

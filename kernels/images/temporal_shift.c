@@ -23,10 +23,9 @@ static const tr_op_proto proto = {
     .doc = "Takes a share of the channels from the frame before, another one from the frame behind; zeros at the ends.",
     .in = TR_SLOTS(TR_SLOT("X", "[frames, channels, height, width]", ", seg_num frames of each video")),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
-    .attr = TR_ATTRS(TR_ATTR(attrs, seg_num, INT, "frames of a video", .required = true, .range = TR_AT_LEAST(1)),
-                     TR_ATTR(attrs, shift_ratio, FLOAT, "the share of the channels that comes from either side", .number = 0.25,
-                             .range = TR_BETWEEN(0, 0.5))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, seg_num, INT, "frames of a video", .required = true, .range = TR_AT_LEAST(1)),
+                       TR_ATTR(attrs, shift_ratio, FLOAT, "the share of the channels that comes from either side", .number = 0.25,
+                               .range = TR_BETWEEN(0, 0.5))),
 };
 
 /* -- shapes ----------------------------------------------------------------------------------- */

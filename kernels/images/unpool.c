@@ -24,12 +24,11 @@ static const tr_op_proto proto = {
     .in = TR_SLOTS(TR_SLOT("X", "[batch, channels, height, width]", " float; the maxima"),
                    TR_SLOT("Indices", "like X", ", int32; the place of each in its plane of Out, row by row", TR_SLOT_INT32)),
     .out = TR_SLOTS({"Out", "[batch, channels, (height - 1) stride - 2 padding + ksize, as much of the width]"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, ksize, INTS, "the window of the pool: [height, width]", .required = true),
-                     TR_ATTR(attrs, strides, INTS, "its steps: [height, width]", .text = "1, 1"),
-                     TR_ATTR(attrs, paddings, INTS, "its padding: [height, width]", .text = "0, 0"),
-                     TR_ATTR_ONLY("unpooling_type", STRING, "no other way is known", .required = true,
-                                  .range = TR_ONE_OF({"max", 0}))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, ksize, INTS, "the window of the pool: [height, width]", .required = true),
+                       TR_ATTR(attrs, strides, INTS, "its steps: [height, width]", .text = "1, 1"),
+                       TR_ATTR(attrs, paddings, INTS, "its padding: [height, width]", .text = "0, 0"),
+                       TR_ATTR_ONLY("unpooling_type", STRING, "no other way is known", .required = true,
+                                    .range = TR_ONE_OF({"max", 0}))),
 };
 
 static tr_status check(const void *attrs_)

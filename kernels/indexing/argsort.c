@@ -21,8 +21,7 @@ static const tr_op_proto proto = {
     .doc = "Sorts along an axis, the smallest first, and says where each element stood.",
     .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " float")),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", "; sorted"), TR_SLOT("Indices", "like X", ", int64; the places in X", TR_SLOT_INT64)),
-    .attr = TR_ATTRS(TR_ATTR(attrs, axis, INT, "along which dimension; negative counts from the end", .number = -1, .axis_of = "X")),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, axis, INT, "along which dimension; negative counts from the end", .number = -1, .axis_of = "X")),
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */

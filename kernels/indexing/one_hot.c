@@ -19,10 +19,9 @@ static const tr_op_proto proto = {
     .doc = "Numbers as rows that hold a 1 at the number's place and 0 elsewhere.",
     .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", ", the last dimension 1, int32 or int64; numbers from 0 to depth - 1")),
     .out = TR_SLOTS({"Out", "[..., depth] of type dtype"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, depth, INT, "how many numbers there are", .required = true,
-                             .range = TR_GREATER(0)),
-                     TR_ATTR(attrs, dtype, INT, "type of Out, as VarType.Type has it", .number = TR_FP32)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, depth, INT, "how many numbers there are", .required = true,
+                               .range = TR_GREATER(0)),
+                       TR_ATTR(attrs, dtype, INT, "type of Out, as VarType.Type has it", .number = TR_FP32)),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

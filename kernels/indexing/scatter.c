@@ -29,8 +29,7 @@ static const tr_op_proto proto = {
     .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " float"), TR_SLOT("Ids", "[m] or [m, 1]", " int32 or int64; row numbers", TR_SLOT_INDEX),
                    {"Updates", "[m, ...]; the rest like X"}),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
-    .attr = TR_ATTRS(TR_ATTR(attrs, overwrite, BOOL, "of several updates of a row the last one stays; otherwise their sum", .number = 1)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, overwrite, BOOL, "of several updates of a row the last one stays; otherwise their sum", .number = 1)),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

@@ -18,10 +18,10 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "The k largest numbers of each row of X, and where they stand.",
-    .in = TR_SLOTS(TR_SLOT("X", "[..., n]", " float"), TR_SLOT("K", "[1]", " int32; takes the place of the attribute", TR_SLOT_OPTIONAL | TR_SLOT_INT32)),
+    .in = TR_SLOTS(TR_SLOT("X", "[..., n]", " float"),
+                   TR_SLOT("K", "[1]", " int32; takes the place of the attribute", TR_SLOT_OPTIONAL | TR_SLOT_INT32)),
     .out = TR_SLOTS({"Out", "[..., k]; the largest first"}, {"Indices", "[..., k] int64; their places in the row", TR_SLOT_INT64}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, k, INT, "how many", .number = 1, .range = TR_AT_LEAST(1))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, k, INT, "how many", .number = 1, .range = TR_AT_LEAST(1))),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

@@ -16,8 +16,7 @@ static const tr_op_proto proto = {
     .doc = "Out = item col of the list of arrays given to the run.",
     .in = TR_SLOTS({"X", "the feed list", TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"Out", "the array; its type and shape are those its variable declares"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, col, INT, "which item, from 0", .required = true, .range = TR_AT_LEAST(0))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, col, INT, "which item, from 0", .required = true, .range = TR_AT_LEAST(0))),
 };
 
 /* -- shapes and kernel ------------------------------------------------------------------------ */

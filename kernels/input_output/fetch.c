@@ -16,8 +16,7 @@ static const tr_op_proto proto = {
     .doc = "Item col of the list of the run's results = X.",
     .in = TR_SLOTS({"X", "what is fetched", TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"Out", "the fetch list"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, col, INT, "which item, from 0", .required = true, .range = TR_AT_LEAST(0))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, col, INT, "which item, from 0", .required = true, .range = TR_AT_LEAST(0))),
 };
 
 /* -- shapes and kernel ------------------------------------------------------------------------ */

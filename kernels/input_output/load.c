@@ -16,10 +16,9 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Reads Out from the file file_path, which save wrote.",
     .out = TR_SLOTS({"Out", "what the file holds"}),
-    .attr = TR_ATTRS(
+    TR_ATTRS_OF(attrs,
         TR_ATTR(attrs, load_as_fp16, BOOL, "turn floating-point numbers into float16"),
         TR_ATTR(attrs, file_path, STRING, "the file", .required = true)),
-    .attrs_size = sizeof(attrs),
 };
 
 /* -- shapes and kernel ------------------------------------------------------------------------ */

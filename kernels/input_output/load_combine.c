@@ -19,11 +19,10 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Reads all of Out from one file, which save_combine wrote with the same variables in the same order.",
     .out = TR_SLOTS({"Out", "what the file holds", TR_SLOT_REPEATED}),
-    .attr = TR_ATTRS(
+    TR_ATTRS_OF(attrs,
         TR_ATTR(attrs, load_as_fp16, BOOL, "turn floating-point numbers into float16"),
         TR_ATTR(attrs, model_from_memory, BOOL, "file_path is not a path but holds the file's bytes"),
         TR_ATTR(attrs, file_path, STRING, "the file", .required = true)),
-    .attrs_size = sizeof(attrs),
 };
 
 static tr_status check(const void *attrs_)

@@ -29,7 +29,7 @@ static const tr_op_proto proto = {
     .doc = "Shows In on standard output: message, name, shape, type, sequences and values.",
     .in = TR_SLOTS({"In", "any shape and type; selected rows too", TR_SLOT_ROWS}),
     .out = TR_SLOTS({"Out", "In, unchanged", TR_SLOT_OPTIONAL}),
-    .attr = TR_ATTRS(
+    TR_ATTRS_OF(attrs,
         TR_ATTR(attrs, first_n, INT, "print this many times and then no more; 0 or less: always", .number = -1),
         TR_ATTR(attrs, message, STRING, "stands in front"),
         TR_ATTR(attrs, summarize, INT, "print this many values; -1: all", .number = -1, .range = TR_AT_LEAST(-1)),
@@ -39,10 +39,9 @@ static const tr_op_proto proto = {
         TR_ATTR(attrs, print_tensor_lod, BOOL, "the sequence offsets, if there are any", .number = true),
         TR_ATTR(attrs, print_phase, STRING, "print values, gradients or both", .text = "BOTH",
                 .range = TR_ONE_OF({"FORWARD", FORWARD}, {"BACKWARD", BACKWARD}, {"BOTH", BOTH}, {"forward", FORWARD},
-                                   {"backward", BACKWARD}, {"both", BOTH}, {"kForward", FORWARD}, {"kBackward", BACKWARD},
-                                   {"kBoth", BOTH})),
+                                     {"backward", BACKWARD}, {"both", BOTH}, {"kForward", FORWARD}, {"kBackward", BACKWARD},
+                                     {"kBoth", BOTH})),
         TR_ATTR(attrs, is_forward, BOOL, "false: this is the print of a gradient", .number = true)),
-    .attrs_size = sizeof(attrs),
 };
 
 /* -- shapes ----------------------------------------------------------------------------------- */

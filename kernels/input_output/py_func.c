@@ -27,11 +27,10 @@ static const tr_op_proto proto = {
                     TR_SLOT_REPEATED | TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Out", "what the function returns, in this order",
                      TR_SLOT_REPEATED | TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE | TR_SLOT_HOLES}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, forward_callable_id, INT, "the function's number in this process", .range = TR_AT_LEAST(0)),
-                     TR_ATTR(attrs, backward_callable_id, INT, "that of the function for the gradient; -1: there is none", .number = -1,
-                             .range = TR_AT_LEAST(-1)),
-                     TR_ATTR(attrs, backward_skip_vars, STRINGS, "of X and Out: what the function for the gradient is not given")),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, forward_callable_id, INT, "the function's number in this process", .range = TR_AT_LEAST(0)),
+                       TR_ATTR(attrs, backward_callable_id, INT, "that of the function for the gradient; -1: there is none", .number = -1,
+                               .range = TR_AT_LEAST(-1)),
+                       TR_ATTR(attrs, backward_skip_vars, STRINGS, "of X and Out: what the function for the gradient is not given")),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

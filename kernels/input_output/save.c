@@ -9,8 +9,7 @@ static const tr_op_proto proto = {
     .doc = "Writes X, a tensor or selected rows, to the file file_path. The file appears when all of it is written.",
     .in = TR_SLOTS({"X", "any shape and type; selected rows too", TR_SLOT_ROWS}),
     .out = TR_SLOTS({"kLookupTablePath", "accepted for old programs; never written", TR_SLOT_OPTIONAL}),
-    .attr = TR_ATTRS(TR_SAVE_ATTRS),
-    .attrs_size = sizeof(tr_save_attrs),
+    TR_ATTRS_OF(tr_save_attrs, TR_SAVE_ATTRS),
 };
 
 static tr_status check(const void *attrs)

@@ -13,8 +13,7 @@ enum { X };
 static const tr_op_proto proto = {
     .doc = "Writes all of X to one file, one after the other. The file appears when all of it is written.",
     .in = TR_SLOTS({"X", "any shapes and types; selected rows too", TR_SLOT_REPEATED | TR_SLOT_ROWS}),
-    .attr = TR_ATTRS(TR_SAVE_ATTRS),
-    .attrs_size = sizeof(tr_save_attrs),
+    TR_ATTRS_OF(tr_save_attrs, TR_SAVE_ATTRS),
 };
 
 static tr_status check(const void *attrs)

@@ -41,9 +41,8 @@ static const tr_op_proto teacher_proto = {
            "Label -2 (no click, no z), s - X for -1 (click, no z), and 2 s - Label X for Label z (no click) and 1 + z (click).",
     .in = TR_SLOTS({"X", "[n, 1] float; scores"}, TR_SLOT("Label", "like X", "; -2, -1, z or 1 + z, for z in 0 .. 1")),
     .out = TR_SLOTS(TR_SLOT("Y", "like X", "; the loss")),
-    .attr = TR_ATTRS(TR_ATTR(teacher_attrs, soft_max_up_bound, FLOAT, "no gradient from this score on", .number = 15),
-                     TR_ATTR(teacher_attrs, soft_max_lower_bound, FLOAT, "no gradient up to this score", .number = -15)),
-    .attrs_size = sizeof(teacher_attrs),
+    TR_ATTRS_OF(teacher_attrs, TR_ATTR(teacher_attrs, soft_max_up_bound, FLOAT, "no gradient from this score on", .number = 15),
+                               TR_ATTR(teacher_attrs, soft_max_lower_bound, FLOAT, "no gradient up to this score", .number = -15)),
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */

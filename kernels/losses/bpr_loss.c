@@ -18,7 +18,8 @@ enum { G_DX };
 
 static const tr_op_proto proto = {
     .doc = "Pairwise ranking: Y[i] is the mean over the other classes j of log(1 + exp(X[i][j] - X[i][Label[i]])).",
-    .in = TR_SLOTS(TR_SLOT("X", "[..., classes]", " float; scores"), {"Label", "[..., 1] or [...] int64, a class number for each row", TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS(TR_SLOT("X", "[..., classes]", " float; scores"),
+                   {"Label", "[..., 1] or [...] int64, a class number for each row", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Y", "[..., 1]; the loss of each row, 0 where there is one class"}),
 };
 

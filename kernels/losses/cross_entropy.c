@@ -26,9 +26,8 @@ static const tr_op_proto proto = {
     .in = TR_SLOTS(TR_SLOT("X", "[..., classes]", " float; each row a distribution"),
                    {"Label", "[..., 1] or [...] int64, a class number for each row; with soft_label like X", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Y", "[..., 1]; the loss of each row"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, soft_label, BOOL, "labels are distributions"),
-                     TR_ATTR(attrs, ignore_index, INT, "rows with this label cost nothing", .number = -100)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, soft_label, BOOL, "labels are distributions"),
+                       TR_ATTR(attrs, ignore_index, INT, "rows with this label cost nothing", .number = -100)),
 };
 
 enum { XSHAPE = 1, MATCH_X };
@@ -44,8 +43,7 @@ static const tr_op_proto proto2 = {
                    {"Label", "[..., 1] or [...] int64, a class number for each row", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Y", "[..., 1]; the loss of each row"}, TR_SLOT_XSHAPE,
                     {"MatchX", "like Y; X[i][Label[i]], 0 where the label is ignored", TR_SLOT_INTERMEDIATE}),
-    .attr = TR_ATTRS(TR_ATTR(attrs2, ignore_index, INT, "rows with this label cost nothing", .number = -100)),
-    .attrs_size = sizeof(attrs2),
+    TR_ATTRS_OF(attrs2, TR_ATTR(attrs2, ignore_index, INT, "rows with this label cost nothing", .number = -100)),
 };
 
 static tr_status infer(const tr_infer *io)

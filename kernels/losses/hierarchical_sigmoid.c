@@ -27,7 +27,8 @@ static const tr_op_proto proto = {
     .doc = "Minus the log of the probability of a class that is a leaf of a binary tree: of the turns on the way to it, where the "
            "turn at a node is 1 with probability sigmoid(X . W[node] + Bias[node]). In the complete tree of num_classes leaves "
            "bit b of Label + num_classes is the turn at node ((Label + num_classes) >> (b + 1)) - 1.",
-    .in = TR_SLOTS(TR_SLOT("X", "[n, width]", " float"), TR_SLOT("W", "[nodes, width]", ", same dtype; num_classes - 1 nodes in the complete tree"),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, width]", " float"),
+                   TR_SLOT("W", "[nodes, width]", ", same dtype; num_classes - 1 nodes in the complete tree"),
                    TR_SLOT("Label", "[n] or [n, 1]", " int64: the classes; not read with PathTable", TR_SLOT_INT64),
                    TR_SLOT("PathTable", "[n, longest path]", " int64: the nodes on the way to each row's class; the first negative number ends it", TR_SLOT_OPTIONAL | TR_SLOT_INT64),
                    TR_SLOT("PathCode", "like PathTable", ": the turns, 0 or 1", TR_SLOT_OPTIONAL | TR_SLOT_INT64),
@@ -35,12 +36,12 @@ static const tr_op_proto proto = {
     .out = TR_SLOTS({"Out", "[n, 1]: the cost"},
                     {"PreOut", "[n, longest path]: the score of each node of a path; 0 beyond its end", TR_SLOT_INTERMEDIATE},
                     {"W_Out", "W itself, for old programs", TR_SLOT_INTERMEDIATE}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, num_classes, INT, "leaves of the complete tree, at least 2", .number = 2),
-                     TR_ATTR_ONLY("remote_prefetch", BOOL, "rows of a table on servers need trireme.distributed"), TR_ATTR_IGNORED("trainer_id", INT),
-                     TR_ATTR_IGNORED("height_sections", LONGS), TR_ATTR_IGNORED("epmap", STRINGS),
-                     TR_ATTR_IGNORED("table_names", STRINGS),
-                     TR_ATTR(attrs, is_sparse, BOOL, "the gradients of W and Bias are selected rows")),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, num_classes, INT, "leaves of the complete tree, at least 2", .number = 2),
+                       TR_ATTR_ONLY("remote_prefetch", BOOL, "rows of a table on servers need trireme.distributed"),
+                       TR_ATTR_IGNORED("trainer_id", INT),
+                       TR_ATTR_IGNORED("height_sections", LONGS), TR_ATTR_IGNORED("epmap", STRINGS),
+                       TR_ATTR_IGNORED("table_names", STRINGS),
+                       TR_ATTR(attrs, is_sparse, BOOL, "the gradients of W and Bias are selected rows")),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

@@ -22,9 +22,8 @@ static const tr_op_proto proto = {
     .doc = "With r = Y - X: Out = r^2 / 2 where |r| <= delta, else delta (|r| - delta / 2).",
     .in = TR_SLOTS({"X", "[n, 1] float; the prediction"}, TR_SLOT("Y", "like X", "; the truth")),
     .out = TR_SLOTS(TR_SLOT("Residual", "like X", "; Y - X", TR_SLOT_INTERMEDIATE), TR_SLOT("Out", "like X", "; the loss")),
-    .attr = TR_ATTRS(TR_ATTR(attrs, delta, FLOAT, "where the loss turns linear", .required = true,
-                             .range = TR_GREATER(0))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, delta, FLOAT, "where the loss turns linear", .required = true,
+                               .range = TR_GREATER(0))),
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */

@@ -23,10 +23,9 @@ static const tr_op_proto proto = {
     .doc = "The Kullback-Leibler divergence of Target from exp(X): Loss = Target (log(Target) - X), where Target > 0, else 0.",
     .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " float; logs of probabilities"), TR_SLOT("Target", "like X", "; probabilities")),
     .out = TR_SLOTS({"Loss", "[1]; like X with reduction none"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, reduction, STRING, "what becomes of the elements: none leaves them, mean and sum take all of them, batchmean "
-                             "divides the sum by n", .text = "mean",
-                             .range = TR_ONE_OF({"none", KLDIV_NONE}, {"mean", KLDIV_MEAN}, {"sum", KLDIV_SUM}, {"batchmean", KLDIV_BATCHMEAN}))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, reduction, STRING, "what becomes of the elements: none leaves them, mean and sum take all of them, batchmean "
+                               "divides the sum by n", .text = "mean",
+                               .range = TR_ONE_OF({"none", KLDIV_NONE}, {"mean", KLDIV_MEAN}, {"sum", KLDIV_SUM}, {"batchmean", KLDIV_BATCHMEAN}))),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

@@ -27,7 +27,8 @@ enum { G_DEMISSION, G_DTRANSITION };
 
 static const tr_op_proto proto = {
     .doc = "Minus the log of the probability that a conditional random field gives each sequence of labels.",
-    .in = TR_SLOTS(TR_SLOT("Emission", "[rows, tags]", EMISSION_DOC), {"Transition", TRANSITION_DOC}, TR_SLOT("Label", "[rows, 1]", " int64: the tags", TR_SLOT_INT64)),
+    .in = TR_SLOTS(TR_SLOT("Emission", "[rows, tags]", EMISSION_DOC), {"Transition", TRANSITION_DOC},
+                   TR_SLOT("Label", "[rows, 1]", " int64: the tags", TR_SLOT_INT64)),
     .out = TR_SLOTS({"Alpha", "like Emission: probabilities of the tags, given the rows so far", TR_SLOT_INTERMEDIATE},
                     {"EmissionExps", "like Emission: exp(Emission - the greatest of its row)", TR_SLOT_INTERMEDIATE},
                     {"TransitionExps", "like Transition: its exp", TR_SLOT_INTERMEDIATE},

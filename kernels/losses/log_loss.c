@@ -24,9 +24,8 @@ static const tr_op_proto proto = {
     .doc = "The negative log likelihood of yes-or-no Labels under the probabilities Predicted.",
     .in = TR_SLOTS({"Predicted", "[n, 1] float; probabilities"}, TR_SLOT("Labels", "like Predicted", "; 0 or 1")),
     .out = TR_SLOTS(TR_SLOT("Loss", "like Predicted", "")),
-    .attr = TR_ATTRS(TR_ATTR(attrs, epsilon, FLOAT, "added to the probabilities before the logarithm",
-                             .required = true, .range = TR_AT_LEAST(0))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, epsilon, FLOAT, "added to the probabilities before the logarithm",
+                               .required = true, .range = TR_AT_LEAST(0))),
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */

@@ -15,7 +15,8 @@ enum { G_DLEFT, G_DRIGHT };
 
 static const tr_op_proto rank_proto = {
     .doc = "With o = Left - Right: Out = log(1 + exp(o)) - Label o, the cross entropy of sigmoid(o) and Label.",
-    .in = TR_SLOTS(TR_SLOT("Label", "like Left", "; 1: Left should be the higher, 0: Right, 0.5: neither"), {"Left", "[n, 1] float; a score"},
+    .in = TR_SLOTS(TR_SLOT("Label", "like Left", "; 1: Left should be the higher, 0: Right, 0.5: neither"),
+                   {"Left", "[n, 1] float; a score"},
                    TR_SLOT("Right", "like Left", "; another one")),
     .out = TR_SLOTS(TR_SLOT("Out", "like Left", "; the loss")),
 };
@@ -31,10 +32,11 @@ typedef struct margin_attrs {
 
 static const tr_op_proto margin_proto = {
     .doc = "Out = max(margin - Label (X1 - X2), 0).",
-    .in = TR_SLOTS({"X1", "[n, 1] float; a score"}, TR_SLOT("X2", "like X1", "; another one"), TR_SLOT("Label", "like X1", "; 1: X1 should be the higher, -1: X2")),
-    .out = TR_SLOTS(TR_SLOT("Activated", "like X1", "; 1 where Out is above 0, else 0", TR_SLOT_INTERMEDIATE), TR_SLOT("Out", "like X1", "; the loss")),
-    .attr = TR_ATTRS(TR_ATTR(margin_attrs, margin, FLOAT, "by how much the one should be the higher")),
-    .attrs_size = sizeof(margin_attrs),
+    .in = TR_SLOTS({"X1", "[n, 1] float; a score"}, TR_SLOT("X2", "like X1", "; another one"),
+                   TR_SLOT("Label", "like X1", "; 1: X1 should be the higher, -1: X2")),
+    .out = TR_SLOTS(TR_SLOT("Activated", "like X1", "; 1 where Out is above 0, else 0", TR_SLOT_INTERMEDIATE),
+                    TR_SLOT("Out", "like X1", "; the loss")),
+    TR_ATTRS_OF(margin_attrs, TR_ATTR(margin_attrs, margin, FLOAT, "by how much the one should be the higher")),
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */

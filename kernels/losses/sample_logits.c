@@ -33,7 +33,8 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "The scores of each row's true classes and of num_samples drawn ones: SampledLogits[i][j] = Logits[i][Samples[i][j]] - "
            "log(Probabilities[i][j]).",
-    .in = TR_SLOTS(TR_SLOT("Logits", "[n, classes]", " float; scores of all classes"), TR_SLOT("Labels", "[n, truths]", " int64; the true classes", TR_SLOT_INT64),
+    .in = TR_SLOTS(TR_SLOT("Logits", "[n, classes]", " float; scores of all classes"),
+                   TR_SLOT("Labels", "[n, truths]", " int64; the true classes", TR_SLOT_INT64),
                    {"CustomizedSamples", "[n, truths + num_samples] int64; with use_customized_samples the classes, the true ones first", TR_SLOT_OPTIONAL | TR_SLOT_INT64},
                    {"CustomizedProbabilities", "like CustomizedSamples, typed as Logits; how often each is to be expected", TR_SLOT_OPTIONAL}),
     .out = TR_SLOTS({"Samples", "[n, truths + num_samples] int64; the classes of SampledLogits", TR_SLOT_INTERMEDIATE | TR_SLOT_ANY_TYPE},
@@ -41,12 +42,11 @@ static const tr_op_proto proto = {
                     {"LogitsDim", "[0, classes]; holds no data", TR_SLOT_INTERMEDIATE}, {"LabelsDim", "[0, truths]; holds no data", TR_SLOT_INTERMEDIATE | TR_SLOT_ANY_TYPE},
                     {"SampledLogits", "[n, truths + num_samples]; the scores"},
                     {"SampledLabels", "[n, truths] int64; where the true classes are in a row: 0, 1, ...", TR_SLOT_ANY_TYPE}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, use_customized_samples, BOOL, "take the classes from CustomizedSamples, draw none"),
-                     TR_ATTR_ONLY("uniq", BOOL, "nce draws with repetition", .number = 1),
-                     TR_ATTR(attrs, remove_accidental_hits, BOOL, "a drawn class that is a true one of the row gets -1e20", .number = 1),
-                     TR_ATTR(attrs, num_samples, INT, "how many classes are drawn", .required = true, .range = TR_GREATER(0)),
-                     TR_ATTR(attrs, seed, INT, "gives other draws, never the same ones in each step")),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, use_customized_samples, BOOL, "take the classes from CustomizedSamples, draw none"),
+                       TR_ATTR_ONLY("uniq", BOOL, "nce draws with repetition", .number = 1),
+                       TR_ATTR(attrs, remove_accidental_hits, BOOL, "a drawn class that is a true one of the row gets -1e20", .number = 1),
+                       TR_ATTR(attrs, num_samples, INT, "how many classes are drawn", .required = true, .range = TR_GREATER(0)),
+                       TR_ATTR(attrs, seed, INT, "gives other draws, never the same ones in each step")),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

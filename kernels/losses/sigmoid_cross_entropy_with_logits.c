@@ -26,9 +26,8 @@ static const tr_op_proto proto = {
     .doc = "Out = max(X, 0) - X * Label + log(1 + exp(-|X|)): independent yes-or-no questions, with X as log odds.",
     .in = TR_SLOTS({"X", "[n, classes] float; log odds"}, TR_SLOT("Label", "like X", "; probabilities from 0 to 1")),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", "; the loss of each element")),
-    .attr = TR_ATTRS(TR_ATTR(attrs, normalize, BOOL, "divide by the number of elements that are not ignored"),
-                     TR_ATTR(attrs, ignore_index, INT, "elements with this label cost nothing", .number = -100)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, normalize, BOOL, "divide by the number of elements that are not ignored"),
+                       TR_ATTR(attrs, ignore_index, INT, "elements with this label cost nothing", .number = -100)),
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */

@@ -25,8 +25,7 @@ static const tr_op_proto proto = {
                    TR_SLOT("InsideWeight", "like X", "; multiplies the differences", TR_SLOT_OPTIONAL),
                    TR_SLOT("OutsideWeight", "like X", "; multiplies the losses", TR_SLOT_OPTIONAL)),
     .out = TR_SLOTS(TR_SLOT("Diff", "like X", "", TR_SLOT_INTERMEDIATE), TR_SLOT("Out", "[n, 1]", "; the loss of each row")),
-    .attr = TR_ATTRS(TR_ATTR(attrs, sigma, FLOAT, "the bend is at 1 / sigma^2", .number = 1, .range = TR_GREATER(0))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, sigma, FLOAT, "the bend is at 1 / sigma^2", .number = 1, .range = TR_GREATER(0))),
 };
 
 static tr_status infer(const tr_infer *io)

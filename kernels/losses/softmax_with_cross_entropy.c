@@ -28,10 +28,9 @@ static const tr_op_proto proto = {
                    {"Label", "[..., 1] or [...] int64, a class number for each row; with soft_label like Logits", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS(TR_SLOT("Softmax", "like Logits", "; may share their memory", TR_SLOT_INTERMEDIATE),
                     {"Loss", "[..., 1]; the loss of each row"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, soft_label, BOOL, "labels are distributions"),
-                     TR_ATTR_IGNORED("numeric_stable_mode", BOOL, .number = 1),
-                     TR_ATTR(attrs, ignore_index, INT, "rows with this label cost nothing", .number = -100)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, soft_label, BOOL, "labels are distributions"),
+                       TR_ATTR_IGNORED("numeric_stable_mode", BOOL, .number = 1),
+                       TR_ATTR(attrs, ignore_index, INT, "rows with this label cost nothing", .number = -100)),
 };
 
 static tr_status infer(const tr_infer *io)

@@ -26,10 +26,9 @@ static const tr_op_proto proto = {
     .out = TR_SLOTS({"WarpCTCGrad", "like Logits: the gradient of the sum of all costs", TR_SLOT_INTERMEDIATE},
                     {"Loss", "[sequences, 1]; without a gradient where it is 0, since a sequence is too short for its labels, or infinite, "
                              "since scores of -infinity rule them out"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, blank, INT, "the class that stands for no label", .range = TR_AT_LEAST(0)),
-                     TR_ATTR(attrs, norm_by_times, BOOL, "divide the gradient (not the cost) by the rows of each sequence"),
-                     TR_ATTR_IGNORED("use_cudnn", BOOL)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, blank, INT, "the class that stands for no label", .range = TR_AT_LEAST(0)),
+                       TR_ATTR(attrs, norm_by_times, BOOL, "divide the gradient (not the cost) by the rows of each sequence"),
+                       TR_ATTR_IGNORED("use_cudnn", BOOL)),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

@@ -16,12 +16,13 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "The share of rows whose label is among their guesses, as top_k gives them.",
-    .in = TR_SLOTS(TR_SLOT("Out", "like Indices", ", float; the scores of the guesses"), TR_SLOT("Indices", "[n, k]", " int64; the guesses", TR_SLOT_INT64),
+    .in = TR_SLOTS(TR_SLOT("Out", "like Indices", ", float; the scores of the guesses"),
+                   TR_SLOT("Indices", "[n, k]", " int64; the guesses", TR_SLOT_INT64),
                    TR_SLOT("Label", "[n] or [n, 1]", " int64, from 0", TR_SLOT_INT64)),
     .out = TR_SLOTS(TR_SLOT("Accuracy", "[1]", " float32; Correct / Total, 0 of nothing", TR_SLOT_FP32),
-                    TR_SLOT("Correct", "[1]", " int32; rows with a right guess", TR_SLOT_INT32), TR_SLOT("Total", "[1]", " int32; rows", TR_SLOT_INT32)),
-    .attr = TR_ATTRS(TR_ATTR(attrs, num_classes, LONG, "labels are below this; 0: not known", .range = TR_AT_LEAST(0))),
-    .attrs_size = sizeof(attrs),
+                    TR_SLOT("Correct", "[1]", " int32; rows with a right guess", TR_SLOT_INT32),
+                    TR_SLOT("Total", "[1]", " int32; rows", TR_SLOT_INT32)),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, num_classes, LONG, "labels are below this; 0: not known", .range = TR_AT_LEAST(0))),
 };
 
 /* -- kernel ---------------------------------------------------------------------------------------- */

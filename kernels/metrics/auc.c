@@ -28,14 +28,14 @@ static const tr_op_proto proto = {
                    TR_SLOT("Label", "[n] or [n, 1]", " int64; 0 is no, 1 is yes", TR_SLOT_INT64),
                    {"StatPos", "[max(slide_steps, 1), num_thresholds + 1] int64; counts of yes by prediction", TR_SLOT_INT64},
                    {"StatNeg", "like StatPos; counts of no", TR_SLOT_INT64}),
-    .out = TR_SLOTS(TR_SLOT("AUC", "[1]", " float64", TR_SLOT_FP64), TR_SLOT("StatPosOut", "like StatPos", "; the same variable", TR_SLOT_ANY_TYPE),
+    .out = TR_SLOTS(TR_SLOT("AUC", "[1]", " float64", TR_SLOT_FP64),
+                    TR_SLOT("StatPosOut", "like StatPos", "; the same variable", TR_SLOT_ANY_TYPE),
                     TR_SLOT("StatNegOut", "like StatNeg", "; the same variable", TR_SLOT_ANY_TYPE)),
-    .attr = TR_ATTRS(TR_ATTR(attrs, curve, STRING, "which curve", .text = "ROC", .range = TR_ONE_OF({"ROC", CURVE_ROC}, {"PR", CURVE_PR})),
-                     TR_ATTR(attrs, num_thresholds, INT, "thresholds of the curve", .number = (2 << 12) - 1,
-                             .range = TR_AT_LEAST(1)),
-                     TR_ATTR(attrs, slide_steps, INT, "batches in the window; 0: all", .number = 1,
-                             .range = TR_AT_LEAST(0))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, curve, STRING, "which curve", .text = "ROC", .range = TR_ONE_OF({"ROC", CURVE_ROC}, {"PR", CURVE_PR})),
+                       TR_ATTR(attrs, num_thresholds, INT, "thresholds of the curve", .number = (2 << 12) - 1,
+                               .range = TR_AT_LEAST(1)),
+                       TR_ATTR(attrs, slide_steps, INT, "batches in the window; 0: all", .number = 1,
+                               .range = TR_AT_LEAST(0))),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

@@ -20,15 +20,15 @@ static const tr_op_proto proto = {
     .out = TR_SLOTS(TR_SLOT("Precision", "[1]", " float32: of the chunks found, the share that is right; 0 where there are none", TR_SLOT_FP32),
                     TR_SLOT("Recall", "[1]", " float32: of the right chunks, the share that was found; 0 where there are none", TR_SLOT_FP32),
                     TR_SLOT("F1-Score", "[1]", " float32: the harmonic mean of both", TR_SLOT_FP32),
-                    TR_SLOT("NumInferChunks", "[1]", " int64: chunks found", TR_SLOT_INT64), TR_SLOT("NumLabelChunks", "[1]", " int64: right chunks", TR_SLOT_INT64),
+                    TR_SLOT("NumInferChunks", "[1]", " int64: chunks found", TR_SLOT_INT64),
+                    TR_SLOT("NumLabelChunks", "[1]", " int64: right chunks", TR_SLOT_INT64),
                     TR_SLOT("NumCorrectChunks", "[1]", " int64: chunks found that are right, in all their rows and in their type", TR_SLOT_INT64)),
-    .attr = TR_ATTRS(TR_ATTR(attrs, num_chunk_types, INT, "how many types of chunks there are", .required = true,
-                             .range = TR_GREATER(0)),
-                     TR_ATTR(attrs, chunk_scheme, STRING, "the tags of a type: IOB has B (0) and I (1), IOE I and E, IOBES B, I, E "
-                             "and S, plain a single one", .text = "IOB", .range = TR_ONE_OF({"IOB", TR_CHUNK_IOB},
-                             {"IOE", TR_CHUNK_IOE}, {"IOBES", TR_CHUNK_IOBES}, {"plain", TR_CHUNK_PLAIN})),
-                     TR_ATTR(attrs, excluded_chunk_types, INTS, "types that are not counted")),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, num_chunk_types, INT, "how many types of chunks there are", .required = true,
+                               .range = TR_GREATER(0)),
+                       TR_ATTR(attrs, chunk_scheme, STRING, "the tags of a type: IOB has B (0) and I (1), IOE I and E, IOBES B, I, E "
+                               "and S, plain a single one", .text = "IOB", .range = TR_ONE_OF({"IOB", TR_CHUNK_IOB},
+                               {"IOE", TR_CHUNK_IOE}, {"IOBES", TR_CHUNK_IOBES}, {"plain", TR_CHUNK_PLAIN})),
+                       TR_ATTR(attrs, excluded_chunk_types, INTS, "types that are not counted")),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

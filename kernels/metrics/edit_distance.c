@@ -18,9 +18,9 @@ static const tr_op_proto proto = {
     .doc = "How many words must at least be put in, taken out or changed to make each reference (Levenshtein distance).",
     .in = TR_SLOTS(TR_SLOT("Hyps", "[rows, 1]", " int32 or int64, of sequences"),
                    TR_SLOT("Refs", "[reference rows, 1]", ", of Hyps' type and of as many sequences")),
-    .out = TR_SLOTS(TR_SLOT("SequenceNum", "[1]", " int64: how many sequences there are", TR_SLOT_INT64), TR_SLOT("Out", "[sequences, 1]", " float32", TR_SLOT_FP32)),
-    .attr = TR_ATTRS(TR_ATTR(attrs, normalized, BOOL, "divide by the rows of the reference, which must not be empty then")),
-    .attrs_size = sizeof(attrs),
+    .out = TR_SLOTS(TR_SLOT("SequenceNum", "[1]", " int64: how many sequences there are", TR_SLOT_INT64),
+                    TR_SLOT("Out", "[sequences, 1]", " float32", TR_SLOT_FP32)),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, normalized, BOOL, "divide by the rows of the reference, which must not be empty then")),
 };
 
 static tr_status infer(const tr_infer *io) { return tr__check_ids(io, "Hyps", &io->in[HYPS], true); }

@@ -21,15 +21,15 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "The mean over classes of intersection over union: OutCorrect / (OutCorrect + OutWrong), of classes that occur.",
-    .in = TR_SLOTS({"Predictions", "int32 or int64 class numbers, of any shape", TR_SLOT_INDEX}, TR_SLOT("Labels", "like Predictions", "; the truth", TR_SLOT_INDEX),
+    .in = TR_SLOTS({"Predictions", "int32 or int64 class numbers, of any shape", TR_SLOT_INDEX},
+                   TR_SLOT("Labels", "like Predictions", "; the truth", TR_SLOT_INDEX),
                    {"InWrongs", "[num_classes] int32; counts that are added to OutWrong", TR_SLOT_OPTIONAL | TR_SLOT_REPEATED | TR_SLOT_INT32},
                    {"InCorrects", "[num_classes] int32; counts that are added to OutCorrect", TR_SLOT_OPTIONAL | TR_SLOT_REPEATED | TR_SLOT_INT32},
                    TR_SLOT("InMeanIou", "[1]", " float32; numbers that are added to OutMeanIou", TR_SLOT_OPTIONAL | TR_SLOT_REPEATED | TR_SLOT_FP32)),
     .out = TR_SLOTS(TR_SLOT("OutMeanIou", "[1]", " float32; 0 where no class occurs", TR_SLOT_FP32),
                     {"OutWrong", "[num_classes] int32; of each class, elements that only the prediction or only the label says it is", TR_SLOT_ANY_TYPE},
                     {"OutCorrect", "[num_classes] int32; of each class, elements that both say it is", TR_SLOT_ANY_TYPE}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, num_classes, INT, "how many classes there are", .required = true, .range = TR_GREATER(0))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, num_classes, INT, "how many classes there are", .required = true, .range = TR_GREATER(0))),
 };
 
 static tr_status check_counts(const tr_infer *io, const char *name, int slot, int64_t classes)

@@ -25,9 +25,9 @@ static const tr_op_proto proto = {
                    TR_SLOT("AccumulateNegativePair", "[1] or [1, 1]", " like Score; added to NegativePair", TR_SLOT_OPTIONAL),
                    TR_SLOT("AccumulateNeutralPair", "[1] or [1, 1]", " like Score; added to NeutralPair", TR_SLOT_OPTIONAL),
                    TR_SLOT("Weight", "[n] or [n, 1]", " like Score; what each row counts, 1 without", TR_SLOT_OPTIONAL)),
-    .out = TR_SLOTS(TR_SLOT("PositivePair", "[1]", " like Score"), TR_SLOT("NegativePair", "[1]", " like Score"), TR_SLOT("NeutralPair", "[1]", " like Score", TR_SLOT_OPTIONAL)),
-    .attr = TR_ATTRS(TR_ATTR(attrs, column, INT, "which column of Score counts; below 0: from the last one")),
-    .attrs_size = sizeof(attrs),
+    .out = TR_SLOTS(TR_SLOT("PositivePair", "[1]", " like Score"), TR_SLOT("NegativePair", "[1]", " like Score"),
+                    TR_SLOT("NeutralPair", "[1]", " like Score", TR_SLOT_OPTIONAL)),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, column, INT, "which column of Score counts; below 0: from the last one")),
 };
 
 static tr_status infer(const tr_infer *io)

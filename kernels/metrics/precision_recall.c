@@ -34,8 +34,7 @@ static const tr_op_proto proto = {
     .out = TR_SLOTS(TR_SLOT("BatchMetrics", "[6]", " float64; of this batch", TR_SLOT_FP64),
                     TR_SLOT("AccumMetrics", "[6]", " float64; of this batch and StatesInfo", TR_SLOT_FP64),
                     {"AccumStatesInfo", "[class_number, 4]; StatesInfo and this batch, may be the same variable"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, class_number, INT, "how many classes there are", .required = true, .range = TR_GREATER(0))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, class_number, INT, "how many classes there are", .required = true, .range = TR_GREATER(0))),
 };
 
 static tr_status infer(const tr_infer *io)

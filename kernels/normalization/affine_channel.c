@@ -18,10 +18,9 @@ static const tr_op_proto proto = {
     .in = TR_SLOTS({"X", "[batch, channels, height, width] float, or with channels last; or [batch, channels]"},
                    {"Scale", "[channels]"}, {"Bias", "[channels]"}),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
-    .attr = TR_ATTRS(TR_ATTR(attrs, data_layout, STRING, "where the channels are; AnyLayout is NCHW", .text = "AnyLayout",
-                             .range = TR_ONE_OF({"NCHW", CHANNELS_SECOND}, {"AnyLayout", CHANNELS_SECOND},
-                                                {"NHWC", CHANNELS_LAST}))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, data_layout, STRING, "where the channels are; AnyLayout is NCHW", .text = "AnyLayout",
+                               .range = TR_ONE_OF({"NCHW", CHANNELS_SECOND}, {"AnyLayout", CHANNELS_SECOND},
+                                                  {"NHWC", CHANNELS_LAST}))),
 };
 
 /* -- shapes ----------------------------------------------------------------------------------- */

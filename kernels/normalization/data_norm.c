@@ -31,18 +31,19 @@ static const tr_op_proto proto = {
     .doc = "Y = (X - BatchSum / BatchSize) sqrt(BatchSize / BatchSquareSum) for each column; X as it is where there are no rows so far. "
            "The gradients of the statistics are what the batch adds to them.",
     .in = TR_SLOTS(TR_SLOT("X", "[rows, columns]", " float"), TR_SLOT("BatchSize", "[columns]", "; how many rows there were"),
-                   TR_SLOT("BatchSum", "[columns]", "; their sum"), TR_SLOT("BatchSquareSum", "[columns]", "; the sum of their squared distances from the mean")),
-    .out = TR_SLOTS(TR_SLOT("Y", "like X", ""), TR_SLOT("Means", "[columns]", "", TR_SLOT_INTERMEDIATE), TR_SLOT("Scales", "[columns]", "", TR_SLOT_INTERMEDIATE),
+                   TR_SLOT("BatchSum", "[columns]", "; their sum"),
+                   TR_SLOT("BatchSquareSum", "[columns]", "; the sum of their squared distances from the mean")),
+    .out = TR_SLOTS(TR_SLOT("Y", "like X", ""), TR_SLOT("Means", "[columns]", "", TR_SLOT_INTERMEDIATE),
+                    TR_SLOT("Scales", "[columns]", "", TR_SLOT_INTERMEDIATE),
                     TR_SLOT("BatchSizeOut", "[columns]", "; the same variable as BatchSize, which the batch is added to", TR_SLOT_OPTIONAL),
                     TR_SLOT("BatchSumOut", "[columns]", "; the same for BatchSum", TR_SLOT_OPTIONAL),
                     TR_SLOT("BatchSquareSumOut", "[columns]", "; the same for BatchSquareSum", TR_SLOT_OPTIONAL)),
-    .attr = TR_ATTRS(TR_ATTR(attrs, epsilon, FLOAT, "added to each squared distance", .number = 1e-4, .range = TR_BETWEEN(0, 0.001)),
-                     TR_ATTR(attrs, summary_decay_rate, FLOAT, "what stays of the statistics when a batch is added", .number = 0.9999999,
-                             .range = TR_BETWEEN(0, 1)),
-                     TR_ATTR(attrs, is_test, BOOL, "leave the statistics as they are"),
-                     TR_ATTR_ONLY("data_layout", STRING, "give rows of columns", .text = "NCHW",
-                                  .range = TR_ONE_OF({"NCHW", 0}, {"AnyLayout", 0}))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, epsilon, FLOAT, "added to each squared distance", .number = 1e-4, .range = TR_BETWEEN(0, 0.001)),
+                       TR_ATTR(attrs, summary_decay_rate, FLOAT, "what stays of the statistics when a batch is added", .number = 0.9999999,
+                               .range = TR_BETWEEN(0, 1)),
+                       TR_ATTR(attrs, is_test, BOOL, "leave the statistics as they are"),
+                       TR_ATTR_ONLY("data_layout", STRING, "give rows of columns", .text = "NCHW",
+                                    .range = TR_ONE_OF({"NCHW", 0}, {"AnyLayout", 0}))),
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */

@@ -25,9 +25,8 @@ static const tr_op_proto proto = {
                    TR_SLOT("Bias", "[channels]", "", TR_SLOT_OPTIONAL)),
     .out = TR_SLOTS(TR_SLOT("Y", "like X", ""), {"Mean", "[batch, groups]", TR_SLOT_INTERMEDIATE},
                     {"Variance", "[batch, groups]", TR_SLOT_INTERMEDIATE}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, epsilon, FLOAT, "added to the variance", .number = 1e-5, .range = TR_BETWEEN(0, 1)),
-                     TR_ATTR(attrs, groups, INT, "into how many groups the channels are cut", .required = true, .range = TR_AT_LEAST(1))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, epsilon, FLOAT, "added to the variance", .number = 1e-5, .range = TR_BETWEEN(0, 1)),
+                       TR_ATTR(attrs, groups, INT, "into how many groups the channels are cut", .required = true, .range = TR_AT_LEAST(1))),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

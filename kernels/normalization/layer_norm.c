@@ -28,11 +28,10 @@ static const tr_op_proto proto = {
                    {"Scale", "[columns]", TR_SLOT_OPTIONAL | TR_SLOT_WIDE}, {"Bias", "[columns]", TR_SLOT_OPTIONAL | TR_SLOT_WIDE}),
     .out = TR_SLOTS(TR_SLOT("Y", "like X", "; may share X's memory"), {"Mean", "[rows]", TR_SLOT_INTERMEDIATE | TR_SLOT_WIDE},
                     {"Variance", "[rows]", TR_SLOT_INTERMEDIATE | TR_SLOT_WIDE}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, epsilon, FLOAT, "added to the variance", .number = 1e-5,
-                             .range = TR_BETWEEN(0, 0.001)),
-                     TR_ATTR(attrs, begin_norm_axis, INT, "the first dimension that belongs to the columns",
-                             .number = 1, .range = TR_GREATER(0))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, epsilon, FLOAT, "added to the variance", .number = 1e-5,
+                               .range = TR_BETWEEN(0, 0.001)),
+                       TR_ATTR(attrs, begin_norm_axis, INT, "the first dimension that belongs to the columns",
+                               .number = 1, .range = TR_GREATER(0))),
 };
 
 static tr_status infer(const tr_infer *io)

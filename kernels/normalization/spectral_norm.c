@@ -24,11 +24,10 @@ static const tr_op_proto proto = {
     .in = TR_SLOTS({"Weight", "float, of rank 2 to 5"}, {"U", "[extent of dimension dim]; where the iterations begin"},
                    {"V", "[product of the other extents]; where the iterations begin"}),
     .out = TR_SLOTS(TR_SLOT("Out", "like Weight", "")),
-    .attr = TR_ATTRS(TR_ATTR(attrs, dim, INT, "the dimension that makes the rows of the matrix: 0, or 1 of transposed convolutions",
-                             .range = TR_BETWEEN(0, 1)),
-                     TR_ATTR(attrs, power_iters, INT, "how many iterations", .number = 1, .range = TR_BETWEEN(0, 100)),
-                     TR_ATTR(attrs, eps, FLOAT, "added to lengths, and to the singular value, before they divide", .number = 1e-12, .range = TR_AT_LEAST(0))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, dim, INT, "the dimension that makes the rows of the matrix: 0, or 1 of transposed convolutions",
+                               .range = TR_BETWEEN(0, 1)),
+                       TR_ATTR(attrs, power_iters, INT, "how many iterations", .number = 1, .range = TR_BETWEEN(0, 100)),
+                       TR_ATTR(attrs, eps, FLOAT, "added to lengths, and to the singular value, before they divide", .number = 1e-12, .range = TR_AT_LEAST(0))),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

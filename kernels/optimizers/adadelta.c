@@ -15,29 +15,25 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "S = rho * S + (1 - rho) * Grad^2; step = -sqrt((U + epsilon) / (S + epsilon)) * Grad; U = rho * U + "
            "(1 - rho) * step^2; ParamOut = Param + step; S is AvgSquaredGrad, U AvgSquaredUpdate.",
-    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
-                   {"AvgSquaredGrad", "like Param; mean squared gradient"},
-                   {"AvgSquaredUpdate", "like Param; mean squared step"}),
-    .out = TR_SLOTS({"ParamOut", "the same variable as Param"},
-                    {"AvgSquaredGradOut", "the same variable as AvgSquaredGrad"},
-                    {"AvgSquaredUpdateOut", "the same variable as AvgSquaredUpdate"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, rho, FLOAT, "decay of both means", .number = 0.95),
-                     TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-6)),
-    .attrs_size = sizeof(attrs),
+    .in = TR_SLOTS({"Param", "[...] float"}, TR_SLOT("Grad", "like Param", ", dense or selected rows", TR_SLOT_ROWS),
+                   TR_SLOT("AvgSquaredGrad", "like Param", "; mean squared gradient"),
+                   TR_SLOT("AvgSquaredUpdate", "like Param", "; mean squared step")),
+    .out = TR_SLOTS(TR_SLOT("ParamOut", "like Param", "; the same variable"),
+                    TR_SLOT("AvgSquaredGradOut", "like Param", "; the same variable as AvgSquaredGrad"),
+                    TR_SLOT("AvgSquaredUpdateOut", "like Param", "; the same variable as AvgSquaredUpdate")),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, rho, FLOAT, "decay of both means", .number = 0.95),
+                       TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-6)),
 };
 
-static const tr_optimizer_slot slots[] = {
-    {"Param", PARAM, PARAM_OUT}, {"Grad", GRAD, TR_GRADIENT_IN},
-    {"AvgSquaredGrad", SQUARED_GRAD, SQUARED_GRAD_OUT},
-    {"AvgSquaredUpdate", SQUARED_UPDATE, SQUARED_UPDATE_OUT}, {.name = NULL},
+static const tr_optimizer_state states[] = {
+    {PARAM, PARAM_OUT}, {SQUARED_GRAD, SQUARED_GRAD_OUT}, {SQUARED_UPDATE, SQUARED_UPDATE_OUT}, TR_LAST_STATE,
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(adadelta, .locality = TR_POINTWISE, .proto = &proto, .infer = tr__optimizer_infer, .family = slots,
-               .kernels = TR_FLOAT_KERNELS(adadelta), .updates = true);
+TR_REGISTER_OP(adadelta, .locality = TR_POINTWISE, .proto = &proto, .kernels = TR_FLOAT_KERNELS(adadelta), .updates = true);
 
 #else /* the kernel, for each T */
 
@@ -48,7 +44,7 @@ static tr_status NAME(adadelta)(const tr_run *io)
     T             *sg = io->out[SQUARED_GRAD_OUT]->data, *su = io->out[SQUARED_UPDATE_OUT]->data;
     NAME(tr_sweep) s;
 
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, slots, GRAD));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD));
     while (NAME(tr__sweep_next)(&s))
         NAME(tr_adadelta)(p + s.begin, sg + s.begin, su + s.begin, s.from, s.g, a->rho, a->epsilon, s.count);
     return TR_OK;

@@ -16,24 +16,20 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Moment += Grad^2; ParamOut = Param - LearningRate * Grad / (sqrt(Moment) + epsilon).",
-    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
-                   {"Moment", "like Param; the sum of squared gradients"}, {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}),
-    .out = TR_SLOTS({"ParamOut", "the same variable as Param"}, {"MomentOut", "the same variable as Moment"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-6)),
-    .attrs_size = sizeof(attrs),
+    .in = TR_SLOTS({"Param", "[...] float"}, TR_SLOT("Grad", "like Param", ", dense or selected rows", TR_SLOT_ROWS),
+                   TR_SLOT("Moment", "like Param", "; the sum of squared gradients"), TR_NUMBER_SLOT("LearningRate", " float")),
+    .out = TR_SLOTS(TR_SLOT("ParamOut", "like Param", "; the same variable"),
+                    TR_SLOT("MomentOut", "like Param", "; the same variable as Moment")),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-6)),
 };
 
-static const tr_optimizer_slot slots[] = {
-    {"Param", PARAM, PARAM_OUT}, {"Grad", GRAD, TR_GRADIENT_IN}, {"Moment", MOMENT, MOMENT_OUT},
-    {"LearningRate", LEARNING_RATE, TR_NUMBER_IN}, {.name = NULL},
-};
+static const tr_optimizer_state states[] = {{PARAM, PARAM_OUT}, {MOMENT, MOMENT_OUT}, TR_LAST_STATE};
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(adagrad, .locality = TR_POINTWISE, .proto = &proto, .infer = tr__optimizer_infer, .family = slots,
-               .kernels = TR_FLOAT_KERNELS(adagrad), .updates = true);
+TR_REGISTER_OP(adagrad, .locality = TR_POINTWISE, .proto = &proto, .kernels = TR_FLOAT_KERNELS(adagrad), .updates = true);
 
 #else /* the kernel, for each T */
 
@@ -49,11 +45,11 @@ static tr_status NAME(adagrad)(const tr_run *io)
 
     if (!io->in[GRAD]->rows) {
         const T *from[TR_OPTIMIZER_ARRAYS];
-        NAME(tr__optimizer_from)(from, io, slots);
+        NAME(tr__optimizer_from)(from, io, states);
         NAME(tr_adagrad)(p, m, from, io->in[GRAD]->data, lr, a->epsilon, tr_tensor_count(io->in[PARAM]));
         return TR_OK;
     }
-    tr__optimizer_load(io, slots);
+    tr__optimizer_load(io, states);
     TR_TRY(NAME(tr__grad_rows)(&g, io, PARAM, GRAD));
     NAME(tr_adagrad_rows)(p, m, &g, lr, a->epsilon);
     return TR_OK;

@@ -20,32 +20,27 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Moment1 and Moment2 are running means of Grad and Grad^2; ParamOut = Param - rate * Moment1 / "
            "(sqrt(Moment2) + epsilon), rate = LearningRate * sqrt(1 - Beta2Pow) / (1 - Beta1Pow).",
-    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
-                   {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}, {"Moment1", "like Param; mean gradient"},
-                   {"Moment2", "like Param; mean squared gradient"}, {"Beta1Pow", "[1] float; beta1^t", TR_SLOT_ANY_TYPE},
-                   {"Beta2Pow", "[1] float; beta2^t", TR_SLOT_ANY_TYPE}),
-    .out = TR_SLOTS({"ParamOut", "the same variable as Param"}, {"Moment1Out", "the same variable as Moment1"},
-                    {"Moment2Out", "the same variable as Moment2"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, beta1, FLOAT, "decay of Moment1", .number = 0.9),
-                     TR_ATTR(attrs, beta2, FLOAT, "decay of Moment2", .number = 0.999),
-                     TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-8),
-                     TR_ATTR(attrs, lazy_mode, BOOL, "update only the rows in which a sparse gradient is not zero"),
-                     TR_ATTR_IGNORED("min_row_size_to_use_multithread", LONG, .number = 1000)),
-    .attrs_size = sizeof(attrs),
+    .in = TR_SLOTS({"Param", "[...] float"}, TR_SLOT("Grad", "like Param", ", dense or selected rows", TR_SLOT_ROWS),
+                   TR_NUMBER_SLOT("LearningRate", " float"), TR_SLOT("Moment1", "like Param", "; mean gradient"),
+                   TR_SLOT("Moment2", "like Param", "; mean squared gradient"), TR_NUMBER_SLOT("Beta1Pow", " float; beta1^t"),
+                   TR_NUMBER_SLOT("Beta2Pow", " float; beta2^t")),
+    .out = TR_SLOTS(TR_SLOT("ParamOut", "like Param", "; the same variable"),
+                    TR_SLOT("Moment1Out", "like Param", "; the same variable as Moment1"),
+                    TR_SLOT("Moment2Out", "like Param", "; the same variable as Moment2")),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, beta1, FLOAT, "decay of Moment1", .number = 0.9),
+                       TR_ATTR(attrs, beta2, FLOAT, "decay of Moment2", .number = 0.999),
+                       TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-8),
+                       TR_ATTR(attrs, lazy_mode, BOOL, "update only the rows in which a sparse gradient is not zero"),
+                       TR_ATTR_IGNORED("min_row_size_to_use_multithread", LONG, .number = 1000)),
 };
 
-static const tr_optimizer_slot slots[] = {
-    {"Param", PARAM, PARAM_OUT}, {"Grad", GRAD, TR_GRADIENT_IN}, {"Moment1", MOMENT1, MOMENT1_OUT},
-    {"Moment2", MOMENT2, MOMENT2_OUT}, {"LearningRate", LEARNING_RATE, TR_NUMBER_IN},
-    {"Beta1Pow", BETA1_POW, TR_NUMBER_IN}, {"Beta2Pow", BETA2_POW, TR_NUMBER_IN}, {.name = NULL},
-};
+static const tr_optimizer_state states[] = {{PARAM, PARAM_OUT}, {MOMENT1, MOMENT1_OUT}, {MOMENT2, MOMENT2_OUT}, TR_LAST_STATE};
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(adam, .locality = TR_POINTWISE, .proto = &proto, .infer = tr__optimizer_infer, .family = slots,
-               .kernels = TR_FLOAT_KERNELS(adam), .updates = true);
+TR_REGISTER_OP(adam, .locality = TR_POINTWISE, .proto = &proto, .kernels = TR_FLOAT_KERNELS(adam), .updates = true);
 
 #else /* the kernel, for each T */
 
@@ -62,12 +57,12 @@ static tr_status NAME(adam)(const tr_run *io)
 
     if (a->lazy_mode && io->in[GRAD]->rows) {
         tr_grad_rows g;
-        tr__optimizer_load(io, slots);
+        tr__optimizer_load(io, states);
         TR_TRY(NAME(tr__grad_rows)(&g, io, PARAM, GRAD));
         NAME(tr_adam_rows)(p, m1, m2, &g, rate, a->beta1, a->beta2, a->epsilon);
         return TR_OK;
     }
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, slots, GRAD));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD));
     while (NAME(tr__sweep_next)(&s))
         NAME(tr_adam)(p + s.begin, m1 + s.begin, m2 + s.begin, s.from, s.g, rate, a->beta1, a->beta2, a->epsilon, s.count);
     return TR_OK;

@@ -17,29 +17,24 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Moment = beta1 * Moment + (1 - beta1) * Grad; InfNorm = max(|Grad|, beta2 * InfNorm + epsilon); "
            "ParamOut = Param - LearningRate / (1 - Beta1Pow) * Moment / InfNorm.",
-    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
-                   {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}, {"Moment", "like Param; mean gradient"},
-                   {"InfNorm", "like Param; largest gradient"}, {"Beta1Pow", "[1] float; beta1^t", TR_SLOT_ANY_TYPE}),
-    .out = TR_SLOTS({"ParamOut", "the same variable as Param"}, {"MomentOut", "the same variable as Moment"},
-                    {"InfNormOut", "the same variable as InfNorm"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, beta1, FLOAT, "decay of Moment", .number = 0.9),
-                     TR_ATTR(attrs, beta2, FLOAT, "decay of InfNorm", .number = 0.999),
-                     TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-8)),
-    .attrs_size = sizeof(attrs),
+    .in = TR_SLOTS({"Param", "[...] float"}, TR_SLOT("Grad", "like Param", ", dense or selected rows", TR_SLOT_ROWS),
+                   TR_NUMBER_SLOT("LearningRate", " float"), TR_SLOT("Moment", "like Param", "; mean gradient"),
+                   TR_SLOT("InfNorm", "like Param", "; largest gradient"), TR_NUMBER_SLOT("Beta1Pow", " float; beta1^t")),
+    .out = TR_SLOTS(TR_SLOT("ParamOut", "like Param", "; the same variable"),
+                    TR_SLOT("MomentOut", "like Param", "; the same variable as Moment"),
+                    TR_SLOT("InfNormOut", "like Param", "; the same variable as InfNorm")),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, beta1, FLOAT, "decay of Moment", .number = 0.9),
+                       TR_ATTR(attrs, beta2, FLOAT, "decay of InfNorm", .number = 0.999),
+                       TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-8)),
 };
 
-static const tr_optimizer_slot slots[] = {
-    {"Param", PARAM, PARAM_OUT}, {"Grad", GRAD, TR_GRADIENT_IN}, {"Moment", MOMENT, MOMENT_OUT},
-    {"InfNorm", INF_NORM, INF_NORM_OUT}, {"LearningRate", LEARNING_RATE, TR_NUMBER_IN},
-    {"Beta1Pow", BETA1_POW, TR_NUMBER_IN}, {.name = NULL},
-};
+static const tr_optimizer_state states[] = {{PARAM, PARAM_OUT}, {MOMENT, MOMENT_OUT}, {INF_NORM, INF_NORM_OUT}, TR_LAST_STATE};
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(adamax, .locality = TR_POINTWISE, .proto = &proto, .infer = tr__optimizer_infer, .family = slots,
-               .kernels = TR_FLOAT_KERNELS(adamax), .updates = true);
+TR_REGISTER_OP(adamax, .locality = TR_POINTWISE, .proto = &proto, .kernels = TR_FLOAT_KERNELS(adamax), .updates = true);
 
 #else /* the kernel, for each T */
 
@@ -54,7 +49,7 @@ static tr_status NAME(adamax)(const tr_run *io)
     T             *p = io->out[PARAM_OUT]->data, *m = io->out[MOMENT_OUT]->data, *u = io->out[INF_NORM_OUT]->data;
     NAME(tr_sweep) s;
 
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, slots, GRAD));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD));
     while (NAME(tr__sweep_next)(&s))
         NAME(tr_adamax)(p + s.begin, m + s.begin, u + s.begin, s.from, s.g, lr, a->beta1, a->beta2, a->epsilon, beta1_pow,
                         s.count);

@@ -22,18 +22,21 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Adds a parameter to the sums of its last values.",
-    .in = TR_SLOTS({"param", "[...] float"}, TR_SLOT("in_sum_1", "like param", "; of at most 16384 values"), TR_SLOT("in_sum_2", "like param", "; those before"),
-                   TR_SLOT("in_sum_3", "like param", "; of the window before"), TR_SLOT("in_num_accumulates", "[1]", " int64; values in the first two sums", TR_SLOT_INT64),
+    .in = TR_SLOTS({"param", "[...] float"}, TR_SLOT("in_sum_1", "like param", "; of at most 16384 values"),
+                   TR_SLOT("in_sum_2", "like param", "; those before"),
+                   TR_SLOT("in_sum_3", "like param", "; of the window before"),
+                   TR_SLOT("in_num_accumulates", "[1]", " int64; values in the first two sums", TR_SLOT_INT64),
                    TR_SLOT("in_old_num_accumulates", "[1]", " int64; values in the third", TR_SLOT_INT64),
                    TR_SLOT("in_num_updates", "[1]", " int64; all values there were", TR_SLOT_INT64)),
-    .out = TR_SLOTS(TR_SLOT("out_sum_1", "like in_sum_1", "; the same variable"), TR_SLOT("out_sum_2", "like in_sum_2", "; the same variable"), TR_SLOT("out_sum_3", "like in_sum_3", "; the same variable"),
+    .out = TR_SLOTS(TR_SLOT("out_sum_1", "like in_sum_1", "; the same variable"),
+                    TR_SLOT("out_sum_2", "like in_sum_2", "; the same variable"),
+                    TR_SLOT("out_sum_3", "like in_sum_3", "; the same variable"),
                     TR_SLOT("out_num_accumulates", "like in_num_accumulates", "; the same variable", TR_SLOT_ANY_TYPE),
                     TR_SLOT("out_old_num_accumulates", "like in_old_num_accumulates", "; the same variable", TR_SLOT_ANY_TYPE),
                     TR_SLOT("out_num_updates", "like in_num_updates", "; the same variable", TR_SLOT_ANY_TYPE)),
-    .attr = TR_ATTRS(TR_ATTR(attrs, average_window, FLOAT, "the window's share of all updates", .range = TR_AT_LEAST(0)),
-                     TR_ATTR(attrs, max_average_window, LONG, "the longest window", .required = true, .range = TR_AT_LEAST(1)),
-                     TR_ATTR(attrs, min_average_window, LONG, "the shortest window", .number = 10000, .range = TR_AT_LEAST(1))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, average_window, FLOAT, "the window's share of all updates", .range = TR_AT_LEAST(0)),
+                       TR_ATTR(attrs, max_average_window, LONG, "the longest window", .required = true, .range = TR_AT_LEAST(1)),
+                       TR_ATTR(attrs, min_average_window, LONG, "the shortest window", .number = 10000, .range = TR_AT_LEAST(1))),
 };
 
 static tr_status check(const void *attributes)

@@ -24,9 +24,8 @@ static const tr_op_proto proto = {
     .doc = "Out = X where its l2 norm is at most max_norm, else X scaled down to that norm.",
     .in = TR_SLOTS({"X", "any shape, float; selected rows too", TR_SLOT_ROWS}),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", "; rows with equal numbers are added up")),
-    .attr = TR_ATTRS(TR_ATTR(attrs, max_norm, FLOAT, "the greatest norm", .required = true,
-                             .range = TR_GREATER(0))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, max_norm, FLOAT, "the greatest norm", .required = true,
+                               .range = TR_GREATER(0))),
 };
 
 /* -- shapes ----------------------------------------------------------------------------------- */

@@ -34,13 +34,12 @@ static const tr_op_proto proto = {
                     TR_SLOT("EncodeGrad", "[2 k]", "; the places of the k values as bits of whole numbers, then the values", TR_SLOT_OPTIONAL),
                     TR_SLOT("Grad_out", "like Grad", "; what is sent, 0 elsewhere"),
                     TR_SLOT("k", "[1]", " float32; how many values are sent", TR_SLOT_OPTIONAL | TR_SLOT_FP32)),
-    .attr = TR_ATTRS(TR_ATTR(attrs, m, FLOAT, "the share of the momentum that stays", .number = 0.9, .range = TR_BETWEEN(0, 1)),
-                     TR_ATTR(attrs, use_nesterov, BOOL, "look ahead by one step", .number = true),
-                     TR_ATTR(attrs, sparsity, FLOATS, "the shares of the values that are not sent, one period after the other; the last one stays",
-                             .required = true),
-                     TR_ATTR(attrs, rampup_begin_step, FLOAT, "the first step that sends the largest values alone", .range = TR_AT_LEAST(0)),
-                     TR_ATTR(attrs, rampup_step, FLOAT, "how many steps all periods take together", .required = true, .range = TR_GREATER(0))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, m, FLOAT, "the share of the momentum that stays", .number = 0.9, .range = TR_BETWEEN(0, 1)),
+                       TR_ATTR(attrs, use_nesterov, BOOL, "look ahead by one step", .number = true),
+                       TR_ATTR(attrs, sparsity, FLOATS, "the shares of the values that are not sent, one period after the other; the last one stays",
+                               .required = true),
+                       TR_ATTR(attrs, rampup_begin_step, FLOAT, "the first step that sends the largest values alone", .range = TR_AT_LEAST(0)),
+                       TR_ATTR(attrs, rampup_step, FLOAT, "how many steps all periods take together", .required = true, .range = TR_GREATER(0))),
 };
 
 /* -- interface of dgc_clip_by_norm --------------------------------------------------------------------- */
@@ -53,11 +52,11 @@ typedef struct clip_attrs {
 
 static const tr_op_proto clip_proto = {
     .doc = "Out = X before rampup_begin_step. From then on X where its l2 norm is at most max_norm, else X scaled down to that norm.",
-    .in = TR_SLOTS({"X", "any shape, float"}, TR_SLOT("current_step", "[1]", " int64, int32, float32 or float64; 0 in the first step", TR_SLOT_ANY_TYPE)),
+    .in = TR_SLOTS({"X", "any shape, float"},
+                   TR_SLOT("current_step", "[1]", " int64, int32, float32 or float64; 0 in the first step", TR_SLOT_ANY_TYPE)),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
-    .attr = TR_ATTRS(TR_ATTR(clip_attrs, max_norm, FLOAT, "the greatest norm", .required = true, .range = TR_GREATER(0)),
-                     TR_ATTR(clip_attrs, rampup_begin_step, FLOAT, "the first step that clips", .number = -1)),
-    .attrs_size = sizeof(clip_attrs),
+    TR_ATTRS_OF(clip_attrs, TR_ATTR(clip_attrs, max_norm, FLOAT, "the greatest norm", .required = true, .range = TR_GREATER(0)),
+                            TR_ATTR(clip_attrs, rampup_begin_step, FLOAT, "the first step that clips", .number = -1)),
 };
 
 /* -- shapes and attributes --------------------------------------------------------------------------------- */

@@ -28,41 +28,35 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Adam with weight decay, whose step is scaled to |Param| for each parameter, for large batches.",
-    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param; or selected rows of it, dense where per_row", TR_SLOT_ROWS},
-                   {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}, {"Moment1", "like Param; mean gradient"},
-                   {"Moment2", "like Param; mean squared gradient"}, {"Beta1Pow", "[1] float; beta1^t", TR_SLOT_ANY_TYPE},
-                   {"Beta2Pow", "[1] float; beta2^t", TR_SLOT_ANY_TYPE}),
-    .out = TR_SLOTS({"ParamOut", "the same variable as Param"}, {"Moment1Out", "the same variable as Moment1"},
-                    {"Moment2Out", "the same variable as Moment2"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, weight_decay, FLOAT, "weight of Param in the step", .number = 0.01, .range = TR_AT_LEAST(0)),
-                     TR_ATTR(attrs, beta1, FLOAT, "decay of Moment1", .number = 0.9, .range = TR_BETWEEN(0, 1)),
-                     TR_ATTR(attrs, beta2, FLOAT, "decay of Moment2", .number = 0.999, .range = TR_BETWEEN(0, 1)),
-                     TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-6, .range = TR_AT_LEAST(0)),
-                     TR_ATTR(attrs, per_row, BOOL, "each row of Param is a parameter of its own")),
-    .attrs_size = sizeof(attrs),
+    .in = TR_SLOTS({"Param", "[...] float"}, TR_SLOT("Grad", "like Param", "; or selected rows of it, dense where per_row", TR_SLOT_ROWS),
+                   TR_NUMBER_SLOT("LearningRate", " float"), TR_SLOT("Moment1", "like Param", "; mean gradient"),
+                   TR_SLOT("Moment2", "like Param", "; mean squared gradient"), TR_NUMBER_SLOT("Beta1Pow", " float; beta1^t"),
+                   TR_NUMBER_SLOT("Beta2Pow", " float; beta2^t")),
+    .out = TR_SLOTS(TR_SLOT("ParamOut", "like Param", "; the same variable"),
+                    TR_SLOT("Moment1Out", "like Param", "; the same variable as Moment1"),
+                    TR_SLOT("Moment2Out", "like Param", "; the same variable as Moment2")),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, weight_decay, FLOAT, "weight of Param in the step", .number = 0.01, .range = TR_AT_LEAST(0)),
+                       TR_ATTR(attrs, beta1, FLOAT, "decay of Moment1", .number = 0.9, .range = TR_BETWEEN(0, 1)),
+                       TR_ATTR(attrs, beta2, FLOAT, "decay of Moment2", .number = 0.999, .range = TR_BETWEEN(0, 1)),
+                       TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-6, .range = TR_AT_LEAST(0)),
+                       TR_ATTR(attrs, per_row, BOOL, "each row of Param is a parameter of its own")),
 };
 
-static const tr_optimizer_slot slots[] = {
-    {"Param", PARAM, PARAM_OUT}, {"Grad", GRAD, TR_GRADIENT_IN}, {"Moment1", MOMENT1, MOMENT1_OUT},
-    {"Moment2", MOMENT2, MOMENT2_OUT}, {"LearningRate", LEARNING_RATE, TR_NUMBER_IN},
-    {"Beta1Pow", BETA1_POW, TR_NUMBER_IN}, {"Beta2Pow", BETA2_POW, TR_NUMBER_IN}, {.name = NULL},
-};
+static const tr_optimizer_state states[] = {{PARAM, PARAM_OUT}, {MOMENT1, MOMENT1_OUT}, {MOMENT2, MOMENT2_OUT}, TR_LAST_STATE};
 
 /* -- shapes ------------------------------------------------------------------------------------- */
 static tr_status infer(const tr_infer *io)
 {
     const attrs *a = io->attrs;
 
-    if (a->per_row)
-        TR_TRY(tr__check_dense(io, "Grad", &io->in[GRAD]));
-    return tr__optimizer_infer(io);
+    return a->per_row ? tr__check_dense(io, "Grad", &io->in[GRAD]) : TR_OK;
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(lamb, .proto = &proto, .infer = infer, .family = slots, .kernels = TR_FLOAT_KERNELS(lamb), .updates = true);
+TR_REGISTER_OP(lamb, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(lamb), .updates = true);
 
 #else /* the kernel, for each T */
 
@@ -98,8 +92,8 @@ static tr_status NAME(lamb)(const tr_run *io)
     T             *p = io->out[PARAM_OUT]->data, *m1 = io->out[MOMENT1_OUT]->data, *m2 = io->out[MOMENT2_OUT]->data, *step;
     NAME(tr_sweep) s;
 
-    tr__optimizer_load(io, slots);
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, slots, GRAD));
+    tr__optimizer_load(io, states);
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD));
     while (NAME(tr__sweep_next)(&s))
         NAME(move_moments)(m1 + s.begin, m2 + s.begin, s.g, a, s.count);
     TR_TRY(tr_run_scratch((void **)&step, io, (size_t)n * sizeof(T)));

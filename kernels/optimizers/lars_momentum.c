@@ -24,37 +24,31 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Momentum whose learning rate for a whole parameter is scaled by |Param| / |Grad|, for large batches.",
-    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param; or selected rows of it, dense where per_row", TR_SLOT_ROWS},
-                   {"Velocity", "like Param; the running step"}, {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}),
-    .out = TR_SLOTS({"ParamOut", "the same variable as Param"}, {"VelocityOut", "the same variable as Velocity"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, mu, FLOAT, "the share of the velocity that stays", .required = true),
-                     TR_ATTR(attrs, lars_coeff, FLOAT, "how far a parameter is trusted", .number = 0.001),
-                     TR_ATTR(attrs, lars_weight_decay, FLOAT, "weight of Param in the step", .number = 0.0005),
-                     TR_ATTR(attrs, per_row, BOOL, "each row of Param is a parameter of its own")),
-    .attrs_size = sizeof(attrs),
+    .in = TR_SLOTS({"Param", "[...] float"}, TR_SLOT("Grad", "like Param", "; or selected rows of it, dense where per_row", TR_SLOT_ROWS),
+                   TR_SLOT("Velocity", "like Param", "; the running step"), TR_NUMBER_SLOT("LearningRate", " float")),
+    .out = TR_SLOTS(TR_SLOT("ParamOut", "like Param", "; the same variable"),
+                    TR_SLOT("VelocityOut", "like Param", "; the same variable as Velocity")),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, mu, FLOAT, "the share of the velocity that stays", .required = true),
+                       TR_ATTR(attrs, lars_coeff, FLOAT, "how far a parameter is trusted", .number = 0.001),
+                       TR_ATTR(attrs, lars_weight_decay, FLOAT, "weight of Param in the step", .number = 0.0005),
+                       TR_ATTR(attrs, per_row, BOOL, "each row of Param is a parameter of its own")),
 };
 
-static const tr_optimizer_slot slots[] = {
-    {"Param", PARAM, PARAM_OUT}, {"Grad", GRAD, TR_GRADIENT_IN}, {"Velocity", VELOCITY, VELOCITY_OUT},
-    {"LearningRate", LEARNING_RATE, TR_NUMBER_IN}, {.name = NULL},
-};
+static const tr_optimizer_state states[] = {{PARAM, PARAM_OUT}, {VELOCITY, VELOCITY_OUT}, TR_LAST_STATE};
 
 /* -- shapes ------------------------------------------------------------------------------------- */
 static tr_status infer(const tr_infer *io)
 {
     const attrs *a = io->attrs;
 
-    if (a->per_row)
-        TR_TRY(tr__check_dense(io, "Grad", &io->in[GRAD]));
-    return tr__optimizer_infer(io);
+    return a->per_row ? tr__check_dense(io, "Grad", &io->in[GRAD]) : TR_OK;
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(lars_momentum, .proto = &proto, .infer = infer, .family = slots,
-               .kernels = TR_FLOAT_KERNELS(lars_momentum), .updates = true);
+TR_REGISTER_OP(lars_momentum, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(lars_momentum), .updates = true);
 
 #else /* the kernel, for each T */
 
@@ -103,7 +97,7 @@ static tr_status NAME(lars_momentum)(const tr_run *io)
 
     if (io->in[GRAD]->rows)
         TR_TRY(NAME(tr__grad_rows)(&g, io, PARAM, GRAD));
-    tr__optimizer_load(io, slots);
+    tr__optimizer_load(io, states);
     if (!a->per_row)
         NAME(step)(p, v, &g, NAME(grad_norm)(&g), n, rate, a);
     for (int64_t i = 0; a->per_row && i < params; i++, g.values = (const T *)g.values + g.width)

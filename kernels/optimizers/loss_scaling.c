@@ -55,13 +55,12 @@ static const tr_op_proto update_proto = {
                     TR_SLOT("LossScaling", "like PrevLossScaling", "; may be the same variable", TR_SLOT_ANY_TYPE),
                     TR_SLOT("OutGoodSteps", "like InGoodSteps", "; may be the same variable", TR_SLOT_ANY_TYPE),
                     TR_SLOT("OutBadSteps", "like InBadSteps", "; may be the same variable", TR_SLOT_ANY_TYPE)),
-    .attr = TR_ATTRS(
+    TR_ATTRS_OF(attrs,
         TR_ATTR(attrs, incr_every_n_steps, INT, "good steps after which the factor grows", .number = 1000, .range = TR_AT_LEAST(1)),
         TR_ATTR(attrs, decr_every_n_nan_or_inf, INT, "bad steps after which it shrinks", .number = 2, .range = TR_AT_LEAST(1)),
         TR_ATTR(attrs, incr_ratio, FLOAT, "by which it grows", .number = 2, .range = TR_GREATER(1)),
         TR_ATTR(attrs, decr_ratio, FLOAT, "by which it shrinks", .number = 0.8, .range = TR_BETWEEN(0, 1)),
         TR_ATTR(attrs, stop_update, BOOL, "leave the factor as it is")),
-    .attrs_size = sizeof(attrs),
 };
 
 /* A factor that would become infinite stays. */

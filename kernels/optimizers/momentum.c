@@ -17,25 +17,21 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Velocity = mu * Velocity + Grad; ParamOut = Param - LearningRate * Velocity.",
-    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
-                   {"Velocity", "like Param; the running sum of gradients"}, {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}),
-    .out = TR_SLOTS({"ParamOut", "the same variable as Param"}, {"VelocityOut", "the same variable as Velocity"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, mu, FLOAT, "the share of the velocity that stays", .required = true),
-                     TR_ATTR(attrs, use_nesterov, BOOL, "look ahead by one step")),
-    .attrs_size = sizeof(attrs),
+    .in = TR_SLOTS({"Param", "[...] float"}, TR_SLOT("Grad", "like Param", ", dense or selected rows", TR_SLOT_ROWS),
+                   TR_SLOT("Velocity", "like Param", "; the running sum of gradients"), TR_NUMBER_SLOT("LearningRate", " float")),
+    .out = TR_SLOTS(TR_SLOT("ParamOut", "like Param", "; the same variable"),
+                    TR_SLOT("VelocityOut", "like Param", "; the same variable as Velocity")),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, mu, FLOAT, "the share of the velocity that stays", .required = true),
+                       TR_ATTR(attrs, use_nesterov, BOOL, "look ahead by one step")),
 };
 
-static const tr_optimizer_slot slots[] = {
-    {"Param", PARAM, PARAM_OUT}, {"Grad", GRAD, TR_GRADIENT_IN}, {"Velocity", VELOCITY, VELOCITY_OUT},
-    {"LearningRate", LEARNING_RATE, TR_NUMBER_IN}, {.name = NULL},
-};
+static const tr_optimizer_state states[] = {{PARAM, PARAM_OUT}, {VELOCITY, VELOCITY_OUT}, TR_LAST_STATE};
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(momentum, .locality = TR_POINTWISE, .proto = &proto, .infer = tr__optimizer_infer, .family = slots,
-               .kernels = TR_FLOAT_KERNELS(momentum), .updates = true);
+TR_REGISTER_OP(momentum, .locality = TR_POINTWISE, .proto = &proto, .kernels = TR_FLOAT_KERNELS(momentum), .updates = true);
 
 #else /* the kernel, for each T */
 
@@ -49,7 +45,7 @@ static tr_status NAME(momentum)(const tr_run *io)
     T             *p = io->out[PARAM_OUT]->data, *v = io->out[VELOCITY_OUT]->data;
     NAME(tr_sweep) s;
 
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, slots, GRAD));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD));
     while (NAME(tr__sweep_next)(&s))
         NAME(tr_momentum)(p + s.begin, v + s.begin, s.from, s.g, lr, a->mu, a->use_nesterov, s.count);
     return TR_OK;

@@ -9,58 +9,16 @@
 #include <string.h>
 
 #include "framework/plans/plan.h"
-#include "kernels/base/check.h"
 #include "kernels/base/selected_rows.h"
 #include "kernels/math/arrays/rows.h"
 
 enum { SWEEP_ITEMS = 1 << 16 };           /* of one range: 256 KiB of float32 */
 
-static tr_status check_grad(const tr_infer *io, const tr_meta *grad, const tr_meta *param)
+void tr__optimizer_load(const tr_run *io, const tr_optimizer_state *states)
 {
-    tr_shape whole = grad->shape;
-
-    TR_TRY(tr__check_dtype(io, "Grad", grad, param->dtype));
-    if (grad->kind == TR_KIND_SELECTED_ROWS && whole.rank > 0)
-        whole.dim[0] = grad->height;
-    if (!tr_shape_fits(&whole, &param->shape))
-        return tr_fail(TR_ESHAPE, "%s: Grad is %s%s, but Param is %s", io->type,
-                       grad->kind == TR_KIND_SELECTED_ROWS ? "rows of " : "", TR_SHAPE_STR(whole),
-                       TR_SHAPE_STR(param->shape));
-    return TR_OK;
-}
-
-tr_status tr__optimizer_infer(const tr_infer *io)
-{
-    const tr_optimizer_slot *slots = io->family;
-    const tr_meta           *param = &io->in[slots[0].in];
-
-    TR_TRY(tr__check_dense(io, "Param", param));
-    for (const tr_optimizer_slot *s = slots; s->name; s++) {
-        const tr_meta *in = &io->in[s->in];
-        if (in->kind == TR_KIND_NONE)
-            continue;
-        if (s->out == TR_GRADIENT_IN) {
-            TR_TRY(check_grad(io, in, param));
-            continue;
-        }
-        if (s->out == TR_NUMBER_IN) {
-            TR_TRY(tr__check_one(io, s->name, in));
-            if (in->dtype != TR_FP32)
-                TR_TRY(tr__check_dtype(io, s->name, in, TR_FP64));
-            continue;
-        }
-        TR_TRY(tr__check_dtype(io, s->name, in, param->dtype));
-        TR_TRY(tr__check_same_shape(io, s->name, in, "Param", param));
-        io->out[s->out] = tr_meta_dense(param->dtype, param->shape);
-    }
-    return TR_OK;
-}
-
-void tr__optimizer_load(const tr_run *io, const tr_optimizer_slot *slots)
-{
-    for (const tr_optimizer_slot *s = slots; s->name; s++) {
+    for (const tr_optimizer_state *s = states; s->in >= 0; s++) {
         const tr_tensor *in = io->in[s->in];
-        if (!in || s->out < 0 || !io->out[s->out] || io->out[s->out]->data == in->data)
+        if (!in || !io->out[s->out] || io->out[s->out]->data == in->data)
             continue;
         memcpy(io->out[s->out]->data, in->data, (size_t)(tr_tensor_count(in) * tr_dtype_size(in->dtype)));
     }
@@ -131,30 +89,30 @@ tr_status NAME(tr__grad_rows)(tr_grad_rows *out, const tr_run *io, int param, in
     return NAME(merge)(out, &extra, io, param, grad, 0);
 }
 
-void NAME(tr__optimizer_from)(const T *from[TR_OPTIMIZER_ARRAYS], const tr_run *io, const tr_optimizer_slot *slots)
+void NAME(tr__optimizer_from)(const T *from[TR_OPTIMIZER_ARRAYS], const tr_run *io, const tr_optimizer_state *states)
 {
     int count = 0;
 
     memset(from, 0, TR_OPTIMIZER_ARRAYS * sizeof *from);
-    for (const tr_optimizer_slot *s = slots; s->name; s++)
-        if (s->out >= 0 && io->in[s->in])
+    for (const tr_optimizer_state *s = states; s->in >= 0; s++)
+        if (io->in[s->in])
             from[count++] = io->in[s->in]->data;
 }
 
-tr_status NAME(tr__sweep_begin)(NAME(tr_sweep) *s, const tr_run *io, const tr_optimizer_slot *slots, int grad)
+tr_status NAME(tr__sweep_begin)(NAME(tr_sweep) *s, const tr_run *io, const tr_optimizer_state *states, int grad)
 {
     const tr_tensor *g = io->in[grad];
-    const int        param = slots[0].in;
+    const int        param = states[0].in;
     void            *buffer;
 
     *s = (NAME(tr_sweep)){.g = g->data, .numel = tr_tensor_count(io->in[param])};
     s->step = s->numel;
     if (!g->rows) {                                        /* one range */
-        NAME(tr__optimizer_from)(s->inputs, io, slots);
+        NAME(tr__optimizer_from)(s->inputs, io, states);
         s->from = s->inputs;
         return TR_OK;
     }
-    tr__optimizer_load(io, slots);
+    tr__optimizer_load(io, states);
     const int64_t width = tr__rows_width(g);
     const int64_t range_rows = width > 0 && width < SWEEP_ITEMS ? SWEEP_ITEMS / width : 1;
     s->step = range_rows * width;

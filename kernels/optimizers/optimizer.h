@@ -7,7 +7,7 @@
  * still moves the state of most optimizers. tr_sweep hides the difference:
  *
  *     tr_sweep_f32 s;
- *     TR_TRY(tr__sweep_begin_f32(&s, io, slots, GRAD));
+ *     TR_TRY(tr__sweep_begin_f32(&s, io, states, GRAD));
  *     while (tr__sweep_next_f32(&s))
  *         tr_adagrad_f32(p + s.begin, m + s.begin, s.from, s.g, lr, epsilon, s.count);
  *
@@ -18,19 +18,19 @@
 #include "framework/operators/op.h"
 #include "kernels/math/training/optimizer.h"
 
-/* An input: a state shaped as Param, with the output slot it becomes; the gradient; or one number. */
-typedef struct tr_optimizer_slot {
-    const char *name;                 /* NULL ends a list */
-    int         in, out;
-} tr_optimizer_slot;
+/* Param or a state shaped as it: the input, and the output slot that it becomes. */
+typedef struct tr_optimizer_state {
+    int in, out;
+} tr_optimizer_state;
 
-enum { TR_NUMBER_IN = -1, TR_GRADIENT_IN = -2 };
+/* Param comes first, its states follow in the order in which kernels/math/training/optimizer.h takes them. Absent inputs are passed over. */
+#define TR_LAST_STATE {-1, -1}
 
-/* Shapes of an optimizer, whose record has its slots as `.family`; slots[0] is Param, its states follow in the order in which
- * kernels/math/training/optimizer.h takes them. Absent inputs are passed over. */
-tr_status tr__optimizer_infer(const tr_infer *io);
+/* One number, such as the learning rate. */
+#define TR_NUMBER_SLOT(slot_name, about) TR_SLOT(slot_name, "[1]", about, TR_SLOT_FP32 | TR_SLOT_FP64)
+
 /* Bring the state into the outputs, where it is not there already. */
-void tr__optimizer_load(const tr_run *io, const tr_optimizer_slot *slots);
+void tr__optimizer_load(const tr_run *io, const tr_optimizer_state *states);
 /* The number in a tensor of one element, float32 or float64. */
 double tr__optimizer_number(const tr_tensor *tensor);
 /* The learning rate in input `slot`, which must be finite and at least 0. */
@@ -45,7 +45,7 @@ tr_status tr__optimizer_rate(double *out, const tr_run *io, int slot);
 tr_status NAME(tr__grad_rows)(tr_grad_rows *out, const tr_run *io, int param, int grad);
 
 /* The arrays from which the parameter and the states are read. */
-void NAME(tr__optimizer_from)(const T *from[TR_OPTIMIZER_ARRAYS], const tr_run *io, const tr_optimizer_slot *slots);
+void NAME(tr__optimizer_from)(const T *from[TR_OPTIMIZER_ARRAYS], const tr_run *io, const tr_optimizer_state *states);
 
 /* A walk over all elements of a parameter in one or more ranges, each with its gradient. */
 typedef struct NAME(tr_sweep) {
@@ -60,7 +60,7 @@ typedef struct NAME(tr_sweep) {
     const T     *inputs[TR_OPTIMIZER_ARRAYS];
 } NAME(tr_sweep);
 
-tr_status NAME(tr__sweep_begin)(NAME(tr_sweep) *s, const tr_run *io, const tr_optimizer_slot *slots, int grad);
+tr_status NAME(tr__sweep_begin)(NAME(tr_sweep) *s, const tr_run *io, const tr_optimizer_state *states, int grad);
 bool      NAME(tr__sweep_next)(NAME(tr_sweep) *s);
 
 #endif

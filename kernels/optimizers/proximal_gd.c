@@ -17,25 +17,20 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "q = Param - LearningRate * Grad; ParamOut = sign(q) * max(|q| - LearningRate * l1, 0) / (1 + "
            "LearningRate * l2).",
-    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
-                   {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}),
-    .out = TR_SLOTS({"ParamOut", "the same variable as Param"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, l1, FLOAT, "weight of the absolute values"),
-                     TR_ATTR(attrs, l2, FLOAT, "weight of the squares")),
-    .attrs_size = sizeof(attrs),
+    .in = TR_SLOTS({"Param", "[...] float"}, TR_SLOT("Grad", "like Param", ", dense or selected rows", TR_SLOT_ROWS),
+                   TR_NUMBER_SLOT("LearningRate", " float")),
+    .out = TR_SLOTS(TR_SLOT("ParamOut", "like Param", "; the same variable")),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, l1, FLOAT, "weight of the absolute values"),
+                       TR_ATTR(attrs, l2, FLOAT, "weight of the squares")),
 };
 
-static const tr_optimizer_slot slots[] = {
-    {"Param", PARAM, PARAM_OUT}, {"Grad", GRAD, TR_GRADIENT_IN}, {"LearningRate", LEARNING_RATE, TR_NUMBER_IN},
-    {.name = NULL},
-};
+static const tr_optimizer_state states[] = {{PARAM, PARAM_OUT}, TR_LAST_STATE};
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(proximal_gd, .locality = TR_POINTWISE, .proto = &proto, .infer = tr__optimizer_infer, .family = slots,
-               .kernels = TR_FLOAT_KERNELS(proximal_gd), .updates = true);
+TR_REGISTER_OP(proximal_gd, .locality = TR_POINTWISE, .proto = &proto, .kernels = TR_FLOAT_KERNELS(proximal_gd), .updates = true);
 
 #else /* the kernel, for each T */
 
@@ -49,7 +44,7 @@ static tr_status NAME(proximal_gd)(const tr_run *io)
     T             *p = io->out[PARAM_OUT]->data;
     NAME(tr_sweep) s;
 
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, slots, GRAD));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD));
     while (NAME(tr__sweep_next)(&s))
         NAME(tr_proximal_gd)(p + s.begin, s.from, s.g, lr, a->l1, a->l2, s.count);
     return TR_OK;

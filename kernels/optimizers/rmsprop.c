@@ -20,32 +20,29 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "MeanSquare = decay * MeanSquare + (1 - decay) * Grad^2; Moment = momentum * Moment + LearningRate * "
            "Grad / sqrt(MeanSquare + epsilon); ParamOut = Param - Moment.",
-    .in = TR_SLOTS({"Param", "[...] float"}, {"MeanSquare", "like Param; mean squared gradient"},
-                   {"MeanGrad", "like Param; mean gradient, for `centered`", TR_SLOT_OPTIONAL},
-                   {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
-                   {"Moment", "like Param; the running step"}),
-    .out = TR_SLOTS({"ParamOut", "the same variable as Param"}, {"MomentOut", "the same variable as Moment"},
-                    {"MeanSquareOut", "the same variable as MeanSquare"},
-                    {"MeanGradOut", "the same variable as MeanGrad", TR_SLOT_OPTIONAL}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-10),
-                     TR_ATTR(attrs, decay, FLOAT, "decay of the means", .number = 0.9),
-                     TR_ATTR(attrs, momentum, FLOAT, "the share of the step that stays"),
-                     TR_ATTR(attrs, centered, BOOL, "divide by the standard deviation")),
-    .attrs_size = sizeof(attrs),
+    .in = TR_SLOTS({"Param", "[...] float"}, TR_SLOT("MeanSquare", "like Param", "; mean squared gradient"),
+                   TR_SLOT("MeanGrad", "like Param", "; mean gradient, for `centered`", TR_SLOT_OPTIONAL),
+                   TR_NUMBER_SLOT("LearningRate", " float"), TR_SLOT("Grad", "like Param", ", dense or selected rows", TR_SLOT_ROWS),
+                   TR_SLOT("Moment", "like Param", "; the running step")),
+    .out = TR_SLOTS(TR_SLOT("ParamOut", "like Param", "; the same variable"),
+                    TR_SLOT("MomentOut", "like Param", "; the same variable as Moment"),
+                    TR_SLOT("MeanSquareOut", "like Param", "; the same variable as MeanSquare"),
+                    TR_SLOT("MeanGradOut", "like Param", "; the same variable as MeanGrad", TR_SLOT_OPTIONAL)),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-10),
+                       TR_ATTR(attrs, decay, FLOAT, "decay of the means", .number = 0.9),
+                       TR_ATTR(attrs, momentum, FLOAT, "the share of the step that stays"),
+                       TR_ATTR(attrs, centered, BOOL, "divide by the standard deviation")),
 };
 
-static const tr_optimizer_slot slots[] = {
-    {"Param", PARAM, PARAM_OUT}, {"Grad", GRAD, TR_GRADIENT_IN}, {"Moment", MOMENT, MOMENT_OUT},
-    {"MeanSquare", MEAN_SQUARE, MEAN_SQUARE_OUT}, {"MeanGrad", MEAN_GRAD, MEAN_GRAD_OUT},
-    {"LearningRate", LEARNING_RATE, TR_NUMBER_IN}, {.name = NULL},
+static const tr_optimizer_state states[] = {
+    {PARAM, PARAM_OUT}, {MOMENT, MOMENT_OUT}, {MEAN_SQUARE, MEAN_SQUARE_OUT}, {MEAN_GRAD, MEAN_GRAD_OUT}, TR_LAST_STATE,
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(rmsprop, .locality = TR_POINTWISE, .proto = &proto, .infer = tr__optimizer_infer, .family = slots,
-               .kernels = TR_FLOAT_KERNELS(rmsprop), .updates = true);
+TR_REGISTER_OP(rmsprop, .locality = TR_POINTWISE, .proto = &proto, .kernels = TR_FLOAT_KERNELS(rmsprop), .updates = true);
 
 #else /* the kernel, for each T */
 
@@ -64,7 +61,7 @@ static tr_status NAME(rmsprop)(const tr_run *io)
         return tr_fail(TR_EINVAL, "rmsprop: centered needs MeanGrad and MeanGradOut");
     if (!a->centered && mg && io->in[MEAN_GRAD] && io->in[MEAN_GRAD]->data != mg)     /* not used, but kept */
         memcpy(mg, io->in[MEAN_GRAD]->data, (size_t)tr_tensor_count(io->in[PARAM]) * sizeof(T));
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, slots, GRAD));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD));
     while (NAME(tr__sweep_next)(&s))
         NAME(tr_rmsprop)(p + s.begin, v + s.begin, ms + s.begin, a->centered ? mg + s.begin : NULL, s.from, s.g, lr,
                          a->decay, a->momentum, a->epsilon, s.count);

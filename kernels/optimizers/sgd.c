@@ -10,22 +10,18 @@ enum { PARAM_OUT };
 
 static const tr_op_proto proto = {
     .doc = "ParamOut = Param - LearningRate * Grad.",
-    .in = TR_SLOTS({"Param", "[...] float"}, {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE},
-                   {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS}),
-    .out = TR_SLOTS({"ParamOut", "the same variable as Param"}),
+    .in = TR_SLOTS({"Param", "[...] float"}, TR_NUMBER_SLOT("LearningRate", " float"),
+                   TR_SLOT("Grad", "like Param", ", dense or selected rows", TR_SLOT_ROWS)),
+    .out = TR_SLOTS(TR_SLOT("ParamOut", "like Param", "; the same variable")),
 };
 
-static const tr_optimizer_slot slots[] = {
-    {"Param", PARAM, PARAM_OUT}, {"Grad", GRAD, TR_GRADIENT_IN}, {"LearningRate", LEARNING_RATE, TR_NUMBER_IN},
-    {.name = NULL},
-};
+static const tr_optimizer_state states[] = {{PARAM, PARAM_OUT}, TR_LAST_STATE};
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(sgd, .locality = TR_POINTWISE, .proto = &proto, .infer = tr__optimizer_infer, .family = slots,
-               .kernels = TR_FLOAT_KERNELS(sgd), .updates = true);
+TR_REGISTER_OP(sgd, .locality = TR_POINTWISE, .proto = &proto, .kernels = TR_FLOAT_KERNELS(sgd), .updates = true);
 
 #else /* the kernel, for each T */
 
@@ -40,11 +36,11 @@ static tr_status NAME(sgd)(const tr_run *io)
 
     if (!io->in[GRAD]->rows) {
         const T *from[TR_OPTIMIZER_ARRAYS];
-        NAME(tr__optimizer_from)(from, io, slots);
+        NAME(tr__optimizer_from)(from, io, states);
         NAME(tr_sgd)(p, from, io->in[GRAD]->data, lr, tr_tensor_count(io->in[PARAM]));
         return TR_OK;
     }
-    tr__optimizer_load(io, slots);
+    tr__optimizer_load(io, states);
     TR_TRY(NAME(tr__grad_rows)(&g, io, PARAM, GRAD));
     NAME(tr_sgd_rows)(p, &g, lr);
     return TR_OK;

@@ -34,18 +34,19 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "A long short-term memory whose input at each step is a mixture of all rows of its sequence, weighed by attention.",
-    .in = TR_SLOTS(TR_SLOT("X", "[rows, in width]", " float, of sequences"), TR_SLOT("C0", "[sequences, width]", ": the cell before the first step"),
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, in width]", " float, of sequences"),
+                   TR_SLOT("C0", "[sequences, width]", ": the cell before the first step"),
                    TR_SLOT("H0", "[sequences, width]", ": the hidden state before the first step; without it zeros", TR_SLOT_OPTIONAL),
                    {"AttentionWeight", "[in width + width, 1]"}, TR_SLOT("AttentionBias", "[1, 1]", "", TR_SLOT_OPTIONAL),
                    TR_SLOT("AttentionScalar", "[1, 1]", "; what scores are multiplied by", TR_SLOT_OPTIONAL),
                    TR_SLOT("AttentionScalarBias", "[1, 1]", "; what is added then", TR_SLOT_OPTIONAL),
-                   {"LSTMWeight", "[width + in width, 4 width]: forget, input, output, candidate"}, TR_SLOT("LSTMBias", "[1, 4 width]", ", in that order")),
+                   {"LSTMWeight", "[width + in width, 4 width]: forget, input, output, candidate"},
+                   TR_SLOT("LSTMBias", "[1, 4 width]", ", in that order")),
     .out = TR_SLOTS({"Hidden", "[rows, width], with X's sequences"}, {"Cell", "like Hidden"}, NOT_FILLED("AttentionedX"),
                     NOT_FILLED("AttentionFCOut"), NOT_FILLED("LSTMX"), NOT_FILLED("LSTMOUT")),
-    .attr = TR_ATTRS(TR_ATTR(attrs, gate_activation, STRING, "of forget, input and output gate", .text = "sigmoid", .range = TR_GATE_ACTIVATIONS),
-                     TR_ATTR(attrs, cell_activation, STRING, "of the cell on its way out", .text = "tanh", .range = TR_GATE_ACTIVATIONS),
-                     TR_ATTR(attrs, candidate_activation, STRING, "of what may enter the cell", .text = "tanh", .range = TR_GATE_ACTIVATIONS)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, gate_activation, STRING, "of forget, input and output gate", .text = "sigmoid", .range = TR_GATE_ACTIVATIONS),
+                       TR_ATTR(attrs, cell_activation, STRING, "of the cell on its way out", .text = "tanh", .range = TR_GATE_ACTIVATIONS),
+                       TR_ATTR(attrs, candidate_activation, STRING, "of what may enter the cell", .text = "tanh", .range = TR_GATE_ACTIVATIONS)),
 };
 
 static tr_status check_weights(const tr_infer *io, int64_t in, int64_t width)

@@ -34,12 +34,11 @@ static const tr_op_proto proto = {
                     {"BatchResetHiddenPrev", "[rows, width], in the order of BatchGate: reset gate times h'", TR_SLOT_INTERMEDIATE},
                     {"BatchHidden", "Hidden, in the order of BatchGate", TR_SLOT_INTERMEDIATE},
                     {"Hidden", "[rows, width], with Input's sequences"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, activation, STRING, "of the candidate", .text = "tanh", .range = TR_GATE_ACTIVATIONS),
-                     TR_ATTR(attrs, gate_activation, STRING, "of update and reset gate", .text = "sigmoid",
-                             .range = TR_GATE_ACTIVATIONS),
-                     TR_ATTR(attrs, is_reverse, BOOL, "go through each sequence from its last row to its first"),
-                     TR_ATTR(attrs, origin_mode, BOOL, TR_GRU_ORIGIN_DOC)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, activation, STRING, "of the candidate", .text = "tanh", .range = TR_GATE_ACTIVATIONS),
+                       TR_ATTR(attrs, gate_activation, STRING, "of update and reset gate", .text = "sigmoid",
+                               .range = TR_GATE_ACTIVATIONS),
+                       TR_ATTR(attrs, is_reverse, BOOL, "go through each sequence from its last row to its first"),
+                       TR_ATTR(attrs, origin_mode, BOOL, TR_GRU_ORIGIN_DOC)),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

@@ -36,11 +36,10 @@ static const tr_op_proto proto = {
     .out = TR_SLOTS({"Gate", "[batch, 3 width]: the activated gates", TR_SLOT_INTERMEDIATE},
                     {"ResetHiddenPrev", "[batch, width]: reset gate times HiddenPrev", TR_SLOT_INTERMEDIATE},
                     {"Hidden", "[batch, width]"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, activation, INT, "of the candidate: " ACT_DOC, .number = 2, .range = TR_BETWEEN(0, 3)),
-                     TR_ATTR(attrs, gate_activation, INT, "of update and reset gate: " ACT_DOC, .number = 1,
-                             .range = TR_BETWEEN(0, 3)),
-                     TR_ATTR(attrs, origin_mode, BOOL, TR_GRU_ORIGIN_DOC)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, activation, INT, "of the candidate: " ACT_DOC, .number = 2, .range = TR_BETWEEN(0, 3)),
+                       TR_ATTR(attrs, gate_activation, INT, "of update and reset gate: " ACT_DOC, .number = 1,
+                               .range = TR_BETWEEN(0, 3)),
+                       TR_ATTR(attrs, origin_mode, BOOL, TR_GRU_ORIGIN_DOC)),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

@@ -47,29 +47,29 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Long short-term memory: c = candidate * input + c' * forget; Hidden = output * cell_activation(c).",
-    .in = TR_SLOTS(TR_SLOT("Input", "[rows, 4 width]", INPUT_DOC), {"H0", "[sequences, width]: the hidden state before the first row", TR_SLOT_OPTIONAL},
+    .in = TR_SLOTS(TR_SLOT("Input", "[rows, 4 width]", INPUT_DOC),
+                   {"H0", "[sequences, width]: the hidden state before the first row", TR_SLOT_OPTIONAL},
                    {"C0", "like H0: the cell before the first row; with H0 or not at all", TR_SLOT_OPTIONAL},
                    {"Weight", "[width, 4 width], in the order of Input"}, {"Bias", BIAS_DOC}),
     .out = TR_SLOTS({"Hidden", "[rows, width], with Input's sequences"}, {"Cell", "like Hidden"},
                     {"BatchGate", GATE_DOC, TR_SLOT_INTERMEDIATE}, {"BatchCellPreAct", ACTIVE_DOC, TR_SLOT_INTERMEDIATE}),
-    .attr = TR_ATTRS(COMMON_ATTRS),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, COMMON_ATTRS),
 };
 
 static const tr_op_proto projected_proto = {
     .doc = "Long short-term memory that feeds back, and puts out, a projection of its hidden state.",
-    .in = TR_SLOTS(TR_SLOT("Input", "[rows, 4 width]", INPUT_DOC), {"H0", "[sequences, narrow]: the projection before the first row", TR_SLOT_OPTIONAL},
+    .in = TR_SLOTS(TR_SLOT("Input", "[rows, 4 width]", INPUT_DOC),
+                   {"H0", "[sequences, narrow]: the projection before the first row", TR_SLOT_OPTIONAL},
                    {"C0", "[sequences, width]: the cell before the first row; with H0 or not at all", TR_SLOT_OPTIONAL},
                    {"Weight", "[narrow, 4 width], in the order of Input"}, {"ProjWeight", "[width, narrow]"}, {"Bias", BIAS_DOC}),
     .out = TR_SLOTS({"Projection", "[rows, narrow], with Input's sequences"}, {"Cell", "[rows, width], with Input's sequences"},
                     {"BatchGate", GATE_DOC, TR_SLOT_INTERMEDIATE}, {"BatchCellPreAct", ACTIVE_DOC, TR_SLOT_INTERMEDIATE},
                     {"BatchHidden", "[rows, width], in the order of BatchCellPreAct: the hidden state", TR_SLOT_INTERMEDIATE}),
-    .attr = TR_ATTRS(COMMON_ATTRS,
-                     TR_ATTR(attrs, cell_clip, FLOAT, "the cell is kept within +- this; 0 is no limit"),
-                     TR_ATTR(attrs, proj_clip, FLOAT, "the projection is kept within +- this; 0 is no limit"),
-                     TR_ATTR(attrs, proj_activation, STRING, "of the projection", .text = "tanh",
-                             .range = TR_GATE_ACTIVATIONS)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, COMMON_ATTRS,
+                       TR_ATTR(attrs, cell_clip, FLOAT, "the cell is kept within +- this; 0 is no limit"),
+                       TR_ATTR(attrs, proj_clip, FLOAT, "the projection is kept within +- this; 0 is no limit"),
+                       TR_ATTR(attrs, proj_activation, STRING, "of the projection", .text = "tanh",
+                               .range = TR_GATE_ACTIVATIONS)),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

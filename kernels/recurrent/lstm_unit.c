@@ -20,10 +20,10 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "With X as i, f, o, j: C = C_prev sigmoid(f + forget_bias) + sigmoid(i) tanh(j); H = tanh(C) sigmoid(o).",
-    .in = TR_SLOTS(TR_SLOT("X", "[batch, 4 width]", " float: input, forget, output gate, candidate"), TR_SLOT("C_prev", "[batch, width]", ": the cell before")),
+    .in = TR_SLOTS(TR_SLOT("X", "[batch, 4 width]", " float: input, forget, output gate, candidate"),
+                   TR_SLOT("C_prev", "[batch, width]", ": the cell before")),
     .out = TR_SLOTS({"C", "like C_prev: the cell"}, {"H", "like C_prev: the hidden state"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, forget_bias, FLOAT, "added to the forget gate")),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, forget_bias, FLOAT, "added to the forget gate")),
 };
 
 static tr_status infer(const tr_infer *io)

@@ -22,10 +22,9 @@ static const tr_op_proto proto = {
     .doc = "Running sums along an axis.",
     .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " numbers")),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
-    .attr = TR_ATTRS(TR_ATTR(attrs, axis, INT, "along which dimension; negative counts from the end", .number = -1, .axis_of = "X"),
-                     TR_ATTR(attrs, exclusive, BOOL, "leave the element itself out, so that the first sum is 0"),
-                     TR_ATTR(attrs, reverse, BOOL, "add from the end")),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, axis, INT, "along which dimension; negative counts from the end", .number = -1, .axis_of = "X"),
+                       TR_ATTR(attrs, exclusive, BOOL, "leave the element itself out, so that the first sum is 0"),
+                       TR_ATTR(attrs, reverse, BOOL, "add from the end")),
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */

@@ -26,9 +26,8 @@ static const tr_op_proto proto = {
     .doc = "Divides vectors along an axis by their lengths: Out = X / sqrt(sum X^2 + epsilon).",
     .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " float")),
     .out = TR_SLOTS({"Norm", "like X, but 1 along the axis; the lengths", TR_SLOT_INTERMEDIATE}, TR_SLOT("Out", "like X", "")),
-    .attr = TR_ATTRS(TR_ATTR(attrs, axis, INT, "along which dimension; negative counts from the end", .required = true, .axis_of = "X"),
-                     TR_ATTR(attrs, epsilon, FLOAT, "added to the sum of squares", .number = 1e-10, .range = TR_AT_LEAST(0))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, axis, INT, "along which dimension; negative counts from the end", .required = true, .axis_of = "X"),
+                       TR_ATTR(attrs, epsilon, FLOAT, "added to the sum of squares", .number = 1e-10, .range = TR_AT_LEAST(0))),
 };
 
 static tr_status infer(const tr_infer *io)

@@ -24,9 +24,8 @@ static const tr_op_proto proto = {
     .doc = "Out = alpha X + beta P, P the sines and cosines of each row's place",
     .in = TR_SLOTS({"X", "[sequences, length, width], or [rows, width] of sequences; float, of even width"}),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", ", with its sequences; may share X's memory")),
-    .attr = TR_ATTRS(TR_ATTR(attrs, alpha, FLOAT, "factor of X", .number = 1, .range = TR_AT_LEAST(0)),
-                     TR_ATTR(attrs, beta, FLOAT, "factor of P", .number = 1, .range = TR_AT_LEAST(0))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, alpha, FLOAT, "factor of X", .number = 1, .range = TR_AT_LEAST(0)),
+                       TR_ATTR(attrs, beta, FLOAT, "factor of P", .number = 1, .range = TR_AT_LEAST(0))),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

@@ -30,11 +30,10 @@ static const tr_op_proto proto = {
     .in = TR_SLOTS(TR_SLOT("X", "[images, channels, height, width]", " float"),
                    TR_SLOT("Y", "[2 images] or [images, 2]", ", numbers: true height and width of each image before out_stride", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE)),
     .out = TR_SLOTS({"Out", "[windows, channels * kernel height * kernel width], a sequence for each image"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, kernels, INTS, "height and width of a window", .required = true),
-                     TR_ATTR(attrs, strides, INTS, "steps down and to the right", .text = "1,1"),
-                     TR_ATTR(attrs, paddings, INTS, "zeros above, on the left, below, on the right", .text = "0,0,0,0"),
-                     TR_ATTR(attrs, out_stride, INTS, "what true sizes are divided by, rounded up", .text = "1,1")),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, kernels, INTS, "height and width of a window", .required = true),
+                       TR_ATTR(attrs, strides, INTS, "steps down and to the right", .text = "1,1"),
+                       TR_ATTR(attrs, paddings, INTS, "zeros above, on the left, below, on the right", .text = "0,0,0,0"),
+                       TR_ATTR(attrs, out_stride, INTS, "what true sizes are divided by, rounded up", .text = "1,1")),
 };
 
 static tr_status check(const void *attrs_)

@@ -23,8 +23,7 @@ static const tr_op_proto reset_proto = {
     .in = TR_SLOTS({"X", "[rows, ...] of any type"},
                    {"Y", "a tensor with sequences, or int32 or int64 offsets, from 0 to X's rows", TR_SLOT_OPTIONAL}),
     .out = TR_SLOTS({"Out", "like X, but for its sequences; may share X's memory"}),
-    .attr = TR_ATTRS(TR_ATTR(reset_attrs, target_lod, INTS, "offsets, from 0 to X's rows; where there is no Y")),
-    .attrs_size = sizeof(reset_attrs),
+    TR_ATTRS_OF(reset_attrs, TR_ATTR(reset_attrs, target_lod, INTS, "offsets, from 0 to X's rows; where there is no Y")),
 };
 
 typedef struct reshape_attrs {
@@ -35,8 +34,7 @@ static const tr_op_proto reshape_proto = {
     .doc = "Writes the numbers of each sequence in rows of new_dim.",
     .in = TR_SLOTS(TR_SLOT("X", "[rows, width]", " of any type, of sequences")),
     .out = TR_SLOTS({"Out", "[rows * width / new_dim, new_dim], with as many sequences; may share X's memory"}),
-    .attr = TR_ATTRS(TR_ATTR(reshape_attrs, new_dim, INT, "width of Out", .required = true, .range = TR_GREATER(0))),
-    .attrs_size = sizeof(reshape_attrs),
+    TR_ATTRS_OF(reshape_attrs, TR_ATTR(reshape_attrs, new_dim, INT, "width of Out", .required = true, .range = TR_GREATER(0))),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

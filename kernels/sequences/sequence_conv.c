@@ -29,11 +29,10 @@ static const tr_op_proto proto = {
                    {"PaddingData", "[above + below, width]: what a window sees beyond a sequence's ends", TR_SLOT_OPTIONAL},
                    TR_SLOT("Filter", "[window, filters]", ", window being contextLength * width")),
     .out = TR_SLOTS({"Out", "[rows, filters], with X's sequences"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, paddingTrainable, BOOL, "see PaddingData beyond the ends; else zeros"),
-                     TR_ATTR(attrs, contextLength, INT, "rows of a window", .required = true, .range = TR_GREATER(0)),
-                     TR_ATTR(attrs, contextStart, INT, "where the window begins, from its row; negative is before it"),
-                     TR_ATTR(attrs, contextStride, INT, "only 1 is supported", .number = 1, .range = TR_GREATER(0))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, paddingTrainable, BOOL, "see PaddingData beyond the ends; else zeros"),
+                       TR_ATTR(attrs, contextLength, INT, "rows of a window", .required = true, .range = TR_GREATER(0)),
+                       TR_ATTR(attrs, contextStart, INT, "where the window begins, from its row; negative is before it"),
+                       TR_ATTR(attrs, contextStride, INT, "only 1 is supported", .number = 1, .range = TR_GREATER(0))),
 };
 
 static tr_status check(const void *attrs_)

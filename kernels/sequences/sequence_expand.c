@@ -24,14 +24,14 @@ static const tr_op_proto expand_proto = {
     .in = TR_SLOTS(TR_SLOT("X", "[rows, ...]", " of any type, of sequences of one level or of none"),
                    {"Y", "any tensor with sequences; only those are read", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Out", "[rows, ...]; one sequence for each copy of one of X"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, ref_level, INT, "the level of Y's LoD that counts; -1 is the last", .number = -1,
-                             .range = TR_AT_LEAST(-1))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, ref_level, INT, "the level of Y's LoD that counts; -1 is the last", .number = -1,
+                               .range = TR_AT_LEAST(-1))),
 };
 
 static const tr_op_proto expand_as_proto = {
     .doc = "Repeats row i of X as often as sequence i of Y has rows.",
-    .in = TR_SLOTS(TR_SLOT("X", "[sequences of Y, ...]", " of any type"), TR_SLOT("Y", "[rows, ...]", " of sequences; only those are read", TR_SLOT_ANY_TYPE)),
+    .in = TR_SLOTS(TR_SLOT("X", "[sequences of Y, ...]", " of any type"),
+                   TR_SLOT("Y", "[rows, ...]", " of sequences; only those are read", TR_SLOT_ANY_TYPE)),
     .out = TR_SLOTS({"Out", "[rows of Y, ...], with Y's sequences"}),
 };
 

@@ -17,10 +17,9 @@ static const tr_op_proto enumerate_proto = {
     .doc = "Row t of Out is X[t] and those that follow it in the sequence, and pad_value beyond its end.",
     .in = TR_SLOTS({"X", "[rows, 1] int32 or int64, of sequences"}),
     .out = TR_SLOTS({"Out", "[rows, win_size], with X's sequences"}),
-    .attr = TR_ATTRS(TR_ATTR(enumerate_attrs, win_size, INT, "how many", .required = true, .range = TR_GREATER(0)),
-                     TR_ATTR(enumerate_attrs, pad_value, INT, "what stands beyond the end of a sequence"),
-                     TR_ATTR_IGNORED("@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@", BOOL, .number = 1)),
-    .attrs_size = sizeof(enumerate_attrs),
+    TR_ATTRS_OF(enumerate_attrs, TR_ATTR(enumerate_attrs, win_size, INT, "how many", .required = true, .range = TR_GREATER(0)),
+                                 TR_ATTR(enumerate_attrs, pad_value, INT, "what stands beyond the end of a sequence"),
+                                 TR_ATTR_IGNORED("@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@", BOOL, .number = 1)),
 };
 
 typedef struct erase_attrs {
@@ -31,8 +30,7 @@ static const tr_op_proto erase_proto = {
     .doc = "Leaves out the rows of X that hold one of `tokens`.",
     .in = TR_SLOTS({"X", "[rows, 1] int32 or int64, of sequences"}),
     .out = TR_SLOTS({"Out", "[rows left, 1], with as many sequences as X"}),
-    .attr = TR_ATTRS(TR_ATTR(erase_attrs, tokens, INTS, "what is left out", .required = true)),
-    .attrs_size = sizeof(erase_attrs),
+    TR_ATTRS_OF(erase_attrs, TR_ATTR(erase_attrs, tokens, INTS, "what is left out", .required = true)),
 };
 
 typedef struct align_attrs {
@@ -44,9 +42,8 @@ static const tr_op_proto align_proto = {
     .doc = "What the classes of rows say (connectionist temporal classification): repetitions left out, then blanks.",
     .in = TR_SLOTS({"Input", "[rows, 1] int32 or int64, of sequences: the class of each row"}),
     .out = TR_SLOTS({"Output", "[rows left, 1], with as many sequences as Input"}),
-    .attr = TR_ATTRS(TR_ATTR(align_attrs, blank, INT, "the class that stands for no label"),
-                     TR_ATTR(align_attrs, merge_repeated, BOOL, "leave out rows that repeat the one before them", .number = 1)),
-    .attrs_size = sizeof(align_attrs),
+    TR_ATTRS_OF(align_attrs, TR_ATTR(align_attrs, blank, INT, "the class that stands for no label"),
+                             TR_ATTR(align_attrs, merge_repeated, BOOL, "leave out rows that repeat the one before them", .number = 1)),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

@@ -17,10 +17,9 @@ static const tr_op_proto proto = {
     .doc = "Y[..., j] = 1 if j < X[...], else 0",
     .in = TR_SLOTS({"X", "[...] numbers: lengths"}),
     .out = TR_SLOTS({"Y", "[..., maxlen] of type out_dtype"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, maxlen, INT, "width of Y; -1: the greatest of X", .number = -1,
-                             .range = TR_AT_LEAST(-1)),
-                     TR_ATTR(attrs, out_dtype, INT, "Y's type", .required = true)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, maxlen, INT, "width of Y; -1: the greatest of X", .number = -1,
+                               .range = TR_AT_LEAST(-1)),
+                       TR_ATTR(attrs, out_dtype, INT, "Y's type", .required = true)),
 };
 
 static tr_status check(const void *attrs_)

@@ -27,9 +27,8 @@ static const tr_op_proto pad_proto = {
                    {"PadValue", "[1], or as large as a row of X; X's type: what is written after the ends"}),
     .out = TR_SLOTS({"Out", "[sequences, padded_length, ...]; the outer levels of X's LoD, if it has some"},
                     {"Length", "[sequences, 1] int64: rows before the padding"}),
-    .attr = TR_ATTRS(TR_ATTR(pad_attrs, padded_length, INT, "rows of each sequence of Out; -1: those of the longest of X",
-                             .number = -1, .range = TR_AT_LEAST(-1))),
-    .attrs_size = sizeof(pad_attrs),
+    TR_ATTRS_OF(pad_attrs, TR_ATTR(pad_attrs, padded_length, INT, "rows of each sequence of Out; -1: those of the longest of X",
+                                   .number = -1, .range = TR_AT_LEAST(-1))),
 };
 
 /* -- interface: sequence_unpad ------------------------------------------------------------------ */

@@ -30,12 +30,11 @@ static const tr_op_proto proto = {
     .out = TR_SLOTS({"Out", "[sequences, ...]; the outer levels of X's LoD, if it has some"},
                     {"MaxIndex", "like Out, int32: which row of X each element of MAX is from, -1: none; empty for other "
                                  "pools", TR_SLOT_INTERMEDIATE | TR_SLOT_ANY_TYPE}),
-    .attr = TR_ATTRS(TR_ATTR_IGNORED("is_test", BOOL),
-                     TR_ATTR(attrs, pooltype, STRING, "what each sequence becomes", .text = "AVERAGE",
-                             .range = TR_ONE_OF({"AVERAGE", TR_POOL_AVERAGE}, {"SUM", TR_POOL_SUM}, {"SQRT", TR_POOL_SQRT}, {"MAX", TR_POOL_MAX},
-                                                {"LAST", TR_POOL_LAST}, {"FIRST", TR_POOL_FIRST})),
-                     TR_ATTR(attrs, pad_value, FLOAT, "what a sequence without rows becomes")),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR_IGNORED("is_test", BOOL),
+                       TR_ATTR(attrs, pooltype, STRING, "what each sequence becomes", .text = "AVERAGE",
+                               .range = TR_ONE_OF({"AVERAGE", TR_POOL_AVERAGE}, {"SUM", TR_POOL_SUM}, {"SQRT", TR_POOL_SQRT}, {"MAX", TR_POOL_MAX},
+                                                  {"LAST", TR_POOL_LAST}, {"FIRST", TR_POOL_FIRST})),
+                       TR_ATTR(attrs, pad_value, FLOAT, "what a sequence without rows becomes")),
 };
 
 static tr_sequence_pool pool_of(const void *attributes)

@@ -19,7 +19,8 @@ enum { G_DX, G_DUPDATES };
 
 static const tr_op_proto proto = {
     .doc = "Adds each number of sequence i of Updates to row i of X, where sequence i of Ids says.",
-    .in = TR_SLOTS(TR_SLOT("X", "[sequences, width, ...]", " numbers"), {"Ids", "[rows, 1] or [rows] int64 or int32, of sequences", TR_SLOT_INDEX},
+    .in = TR_SLOTS(TR_SLOT("X", "[sequences, width, ...]", " numbers"),
+                   {"Ids", "[rows, 1] or [rows] int64 or int32, of sequences", TR_SLOT_INDEX},
                    {"Updates", "as many numbers as Ids, of X's type"}),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", "; may share X's memory")),
 };

@@ -24,9 +24,8 @@ static const tr_op_proto concat_proto = {
     .doc = "Joins tensors along `axis`.",
     .in = TR_SLOTS({"X", "tensors of any type that differ at most along the axis", TR_SLOT_REPEATED}),
     .out = TR_SLOTS({"Out", "along the axis as long as all X together"}),
-    .attr = TR_ATTRS(TR_ATTR_IGNORED("use_mkldnn", BOOL),
-                     TR_ATTR(concat_attrs, axis, INT, "where to join; negative counts from the end")),
-    .attrs_size = sizeof(concat_attrs),
+    TR_ATTRS_OF(concat_attrs, TR_ATTR_IGNORED("use_mkldnn", BOOL),
+                              TR_ATTR(concat_attrs, axis, INT, "where to join; negative counts from the end")),
 };
 
 /* -- interface: split ----------------------------------------------------------------------------- */
@@ -39,10 +38,9 @@ static const tr_op_proto split_proto = {
     .doc = "Cuts X along `axis` into parts of the extents `sections`, or into `num` equal ones.",
     .in = TR_SLOTS({"X", "[...] of any type"}),
     .out = TR_SLOTS({"Out", "the parts, in order", TR_SLOT_REPEATED}),
-    .attr = TR_ATTRS(TR_ATTR(split_attrs, sections, INTS, "extent of each part; none given: see num"),
-                     TR_ATTR(split_attrs, num, INT, "how many equal parts", .range = TR_AT_LEAST(0)),
-                     TR_ATTR(split_attrs, axis, INT, "where to cut; negative counts from the end")),
-    .attrs_size = sizeof(split_attrs),
+    TR_ATTRS_OF(split_attrs, TR_ATTR(split_attrs, sections, INTS, "extent of each part; none given: see num"),
+                             TR_ATTR(split_attrs, num, INT, "how many equal parts", .range = TR_AT_LEAST(0)),
+                             TR_ATTR(split_attrs, axis, INT, "where to cut; negative counts from the end")),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

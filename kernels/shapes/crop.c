@@ -28,11 +28,10 @@ static const tr_op_proto crop_proto = {
                    {"Y", "Out is of its shape; only that is read", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE},
                    {"Offsets", "[rank of X] int32; where the box begins, instead of the attribute", TR_SLOT_OPTIONAL | TR_SLOT_INT32}),
     .out = TR_SLOTS({"Out", "of the shape of Y or of attribute shape"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, offsets, INTS, "where the box begins in each dimension; none given: at the front",
-                             .range = TR_AT_LEAST(0)),
-                     TR_ATTR(attrs, shape, INTS, "the box, where there is no Y; -1 is the rest of the dimension",
-                             .range = TR_AT_LEAST(-1))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, offsets, INTS, "where the box begins in each dimension; none given: at the front",
+                               .range = TR_AT_LEAST(0)),
+                       TR_ATTR(attrs, shape, INTS, "the box, where there is no Y; -1 is the rest of the dimension",
+                               .range = TR_AT_LEAST(-1))),
 };
 
 static const tr_op_proto random_proto = {
@@ -41,9 +40,8 @@ static const tr_op_proto random_proto = {
                    TR_SLOT("Seed", "[1]", " int64; the places depend on it alone, if it is there", TR_SLOT_OPTIONAL | TR_SLOT_INT64)),
     .out = TR_SLOTS({"Out", "[items..., shape...]"},
                     TR_SLOT("SeedOut", "[1]", " int64, the seed of the next run; may be Seed", TR_SLOT_INTERMEDIATE | TR_SLOT_INT64)),
-    .attr = TR_ATTRS(TR_ATTR(attrs, shape, INTS, "the box: the last dimensions of Out", .required = true, .range = TR_AT_LEAST(0)),
-                     TR_ATTR(attrs, startup_seed, INT, "where there is no Seed: another number, other places")),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, shape, INTS, "the box: the last dimensions of Out", .required = true, .range = TR_AT_LEAST(0)),
+                       TR_ATTR(attrs, startup_seed, INT, "where there is no Seed: another number, other places")),
 };
 
 /* -- shapes ----------------------------------------------------------------------------------- */

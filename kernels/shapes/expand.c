@@ -40,12 +40,14 @@ PROTO(v2_proto, "Repeats X along its dimensions of 1. The list may be longer tha
 
 static const tr_op_proto as_proto = {
     .doc = "Repeats X along its dimensions, as tiles, until it is as large as another tensor.",
-    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " of any type"), {"target_tensor", "as many dimensions as X, each a multiple of X's; its elements do not count", TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " of any type"),
+                   {"target_tensor", "as many dimensions as X, each a multiple of X's; its elements do not count", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Out", "of the shape of target_tensor"}), .attrs_size = sizeof(attrs),
 };
 static const tr_op_proto as_v2_proto = {
     .doc = "Repeats X along its dimensions of 1 until it is as large as another tensor, which may have more dimensions, in front.",
-    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " of any type"), TARGET_SLOT("target_tensor", "whose shape counts"), TARGET_SLOT("Y", "the same, in later versions")),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " of any type"), TARGET_SLOT("target_tensor", "whose shape counts"),
+                   TARGET_SLOT("Y", "the same, in later versions")),
     .out = TR_SLOTS({"Out", "of the shape of target_tensor"}), .attrs_size = sizeof(attrs),
     .attr = TR_ATTRS({.name = "target_shape", .type = TR_ATTR_INTS, .offset = offsetof(attrs, list), .comment = "the shape, where no tensor says it; -1 keeps X's"}),
 };

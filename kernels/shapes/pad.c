@@ -26,17 +26,15 @@ static const tr_op_proto pad_proto = {
     .doc = "X with pad_value before and after each dimension.",
     .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " float or integer")),
     .out = TR_SLOTS({"Out", "X's dimensions and their paddings"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, paddings, INTS, "how many before and behind, for each dimension: two numbers each",
-                             .required = true, .range = TR_AT_LEAST(0)),
-                     TR_ATTR(attrs, pad_value, FLOAT, "what is added")),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, paddings, INTS, "how many before and behind, for each dimension: two numbers each",
+                               .required = true, .range = TR_AT_LEAST(0)),
+                       TR_ATTR(attrs, pad_value, FLOAT, "what is added")),
 };
 static const tr_op_proto like_proto = {
     .doc = "Y at the front of a tensor like X, which is pad_value elsewhere.",
     .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", "; only its shape is read"), {"Y", "X's rank and type, no dimension larger than X's"}),
     .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
-    .attr = TR_ATTRS(TR_ATTR(attrs, pad_value, FLOAT, "what is added")),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, pad_value, FLOAT, "what is added")),
 };
 
 /* -- shapes ----------------------------------------------------------------------------------- */

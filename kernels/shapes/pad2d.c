@@ -32,14 +32,13 @@ static const tr_op_proto proto = {
     .in = TR_SLOTS(TR_SLOT("X", "[batch, channels, height, width]", " float, or as data_format says"),
                    TR_SLOT("Paddings", "[4]", " int32, instead of the attribute", TR_SLOT_OPTIONAL | TR_SLOT_INT32)),
     .out = TR_SLOTS({"Out", "X with more rows and columns"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, paddings, INTS, "[top, bottom, left, right]", .text = "0, 0, 0, 0", .range = TR_AT_LEAST(0)),
-                     TR_ATTR(attrs, pad_value, FLOAT, "what is added, in mode constant"),
-                     TR_ATTR(attrs, mode, STRING, "a value, the image reflected without its edge, or its edge repeated",
-                             .text = "constant",
-                             .range = TR_ONE_OF({"constant", MODE_CONSTANT}, {"reflect", MODE_REFLECT}, {"edge", MODE_EDGE})),
-                     TR_ATTR(attrs, data_format, STRING, "where the channels are", .text = "NCHW",
-                             .range = TR_ONE_OF({"NCHW", NCHW}, {"NHWC", NHWC}))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, paddings, INTS, "[top, bottom, left, right]", .text = "0, 0, 0, 0", .range = TR_AT_LEAST(0)),
+                       TR_ATTR(attrs, pad_value, FLOAT, "what is added, in mode constant"),
+                       TR_ATTR(attrs, mode, STRING, "a value, the image reflected without its edge, or its edge repeated",
+                               .text = "constant",
+                               .range = TR_ONE_OF({"constant", MODE_CONSTANT}, {"reflect", MODE_REFLECT}, {"edge", MODE_EDGE})),
+                       TR_ATTR(attrs, data_format, STRING, "where the channels are", .text = "NCHW",
+                               .range = TR_ONE_OF({"NCHW", NCHW}, {"NHWC", NHWC}))),
 };
 
 static tr_status check(const void *attrs_)

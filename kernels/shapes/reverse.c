@@ -15,8 +15,7 @@ static const tr_op_proto proto = {
     .doc = "Turns the order of the elements round, along each dimension of `axis`.",
     .in = TR_SLOTS({"X", "any shape, any type"}),
     .out = TR_SLOTS({"Out", "like X, without sequences"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, axis, INTS, "which dimensions; negative ones count from the end", .required = true)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, axis, INTS, "which dimensions; negative ones count from the end", .required = true)),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

@@ -29,14 +29,13 @@ static const tr_slot_def out_slots[] = {{"Out", "a part of Input"}, {.name = NUL
 
 static const tr_op_proto proto = {
     .doc = "The part of Input from `starts` up to but without `ends`, along `axes`; whole along the others.",
-    .in = in_slots, .out = out_slots, .attr = TR_ATTRS(PLACES), .attrs_size = sizeof(attrs),
+    .in = in_slots, .out = out_slots, TR_ATTRS_OF(attrs, PLACES),
 };
 static const tr_op_proto strided_proto = {
     .doc = "Every strides[i]-th element of Input from `starts` up to but without `ends`, along `axes`; whole along the others. "
            "With a stride below 0 it goes backwards, and an end of -1 is the place before the first element.",
     .in = in_slots, .out = out_slots,
-    .attr = TR_ATTRS(PLACES, TR_ATTR(attrs, strides, INTS, "the distance of two elements for each axis; not 0", .required = true)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, PLACES, TR_ATTR(attrs, strides, INTS, "the distance of two elements for each axis; not 0", .required = true)),
 };
 
 static tr_status check(const void *attrs_)

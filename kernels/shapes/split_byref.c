@@ -15,9 +15,8 @@ static const tr_op_proto proto = {
     .doc = "Cuts X along its first dimension.",
     .in = TR_SLOTS(TR_SLOT("X", "[rows, ...]", " float")),
     .out = TR_SLOTS({"Out", "the pieces", TR_SLOT_REPEATED}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, sections, INTS, "how many rows each piece has; none given: all as many"),
-                     TR_ATTR(attrs, num, INT, "how many pieces, where there are no sections; 0: as many as outputs", .range = TR_AT_LEAST(0))),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, sections, INTS, "how many rows each piece has; none given: all as many"),
+                       TR_ATTR(attrs, num, INT, "how many pieces, where there are no sections; 0: as many as outputs", .range = TR_AT_LEAST(0))),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

@@ -139,9 +139,8 @@ typedef struct range_attrs {
 static const tr_op_proto flatten_contiguous_range_proto = {
     .doc = "X with the dimensions from start_axis to stop_axis made one.",
     .in = in_slots, .out = out_slots2,
-    .attr = TR_ATTRS(TR_ATTR(range_attrs, start_axis, INT, "the first of them; negative counts from the end", .number = 1),
-                     TR_ATTR(range_attrs, stop_axis, INT, "the last of them", .number = -1)),
-    .attrs_size = sizeof(range_attrs),
+    TR_ATTRS_OF(range_attrs, TR_ATTR(range_attrs, start_axis, INT, "the first of them; negative counts from the end", .number = 1),
+                             TR_ATTR(range_attrs, stop_axis, INT, "the last of them", .number = -1)),
 };
 
 static tr_status infer_flatten_contiguous_range(const tr_infer *io)

@@ -22,8 +22,7 @@ static const tr_op_proto stack_proto = {
     .doc = "Lays tensors of one shape along a new axis.",
     .in = TR_SLOTS({"X", "tensors of one shape and type", TR_SLOT_REPEATED}),
     .out = TR_SLOTS({"Y", "like X, with a new dimension: how many there are"}),
-    .attr = TR_ATTRS(TR_ATTR(stack_attrs, axis, INT, "place of the new dimension in Y; negative counts from the end")),
-    .attrs_size = sizeof(stack_attrs),
+    TR_ATTRS_OF(stack_attrs, TR_ATTR(stack_attrs, axis, INT, "place of the new dimension in Y; negative counts from the end")),
 };
 
 /* -- interface: unstack --------------------------------------------------------------------------- */
@@ -35,10 +34,9 @@ static const tr_op_proto unstack_proto = {
     .doc = "Cuts X along `axis` into slices without that axis.",
     .in = TR_SLOTS(TR_SLOT("X", "[n, m, ...]", " of any type")),
     .out = TR_SLOTS({"Y", "num slices", TR_SLOT_REPEATED}),
-    .attr = TR_ATTRS(TR_ATTR(unstack_attrs, axis, INT, "where to cut; negative counts from the end"),
-                     TR_ATTR(unstack_attrs, num, INT, "X's extent along the axis", .required = true,
-                             .range = TR_GREATER(0))),
-    .attrs_size = sizeof(unstack_attrs),
+    TR_ATTRS_OF(unstack_attrs, TR_ATTR(unstack_attrs, axis, INT, "where to cut; negative counts from the end"),
+                               TR_ATTR(unstack_attrs, num, INT, "X's extent along the axis", .required = true,
+                                       .range = TR_GREATER(0))),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

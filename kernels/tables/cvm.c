@@ -31,8 +31,7 @@ static const tr_op_proto proto = {
     .in = TR_SLOTS(TR_SLOT("X", "[rows, width]", " float; width is at least 2"),
                    {"CVM", "[rows, 2], or [sequences, 2] where X has sequences; the shows and clicks of the samples, same dtype"}),
     .out = TR_SLOTS({"Y", "like X; without use_cvm [rows, width - 2]"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, use_cvm, BOOL, "keep the two columns, as logs", .number = 1)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, use_cvm, BOOL, "keep the two columns, as logs", .number = 1)),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

@@ -17,10 +17,9 @@ static const tr_op_proto proto = {
     .doc = "Hashes each row of ids num_hash times: Out[i,h,0] = XXH64 of the first 4 n bytes of the row, with seed h, modulo mod_by.",
     .in = TR_SLOTS(TR_SLOT("X", "[..., m, n]", " int32 or int64")),
     .out = TR_SLOTS({"Out", "[..., num_hash, 1] int64; has X's sequences", TR_SLOT_ANY_TYPE}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, num_hash, INT, "how many hashes of each row", .number = 1, .range = TR_AT_LEAST(1)),
-                     TR_ATTR(attrs, mod_by, INT, "all hashes are below this", .number = 100000, .range = TR_AT_LEAST(1)),
-                     TR_ATTR_IGNORED("@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@", BOOL, .number = 1)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, num_hash, INT, "how many hashes of each row", .number = 1, .range = TR_AT_LEAST(1)),
+                       TR_ATTR(attrs, mod_by, INT, "all hashes are below this", .number = 100000, .range = TR_AT_LEAST(1)),
+                       TR_ATTR_IGNORED("@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@", BOOL, .number = 1)),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

@@ -26,16 +26,17 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Looks rows up in an embedding table: Out[i] = W[Ids[i]].",
-    .in = TR_SLOTS(TR_SLOT("W", "[height, width]", " float; the table, or selected rows of it", TR_SLOT_ROWS), TR_SLOT("Ids", "[..., n]", " int64, the last dimension 1; row numbers", TR_SLOT_INT64)),
+    .in = TR_SLOTS(TR_SLOT("W", "[height, width]", " float; the table, or selected rows of it", TR_SLOT_ROWS),
+                   TR_SLOT("Ids", "[..., n]", " int64, the last dimension 1; row numbers", TR_SLOT_INT64)),
     .out = TR_SLOTS({"Out", "[..., width]"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, is_sparse, BOOL, "the gradient of W is selected rows"),
-                     TR_ATTR_IGNORED("is_distributed", BOOL),
-                     TR_ATTR(attrs, padding_idx, LONG, "this id gives zeros and trains nothing; -1 is none",
-                             .number = -1),
-                     TR_ATTR_IGNORED("grad_inplace", BOOL), TR_ATTR_ONLY("remote_prefetch", BOOL, "rows of a table on servers need trireme.distributed"),
-                     TR_ATTR_IGNORED("trainer_id", INT), TR_ATTR_IGNORED("height_sections", LONGS),
-                     TR_ATTR_IGNORED("epmap", STRINGS), TR_ATTR_IGNORED("table_names", STRINGS)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, is_sparse, BOOL, "the gradient of W is selected rows"),
+                       TR_ATTR_IGNORED("is_distributed", BOOL),
+                       TR_ATTR(attrs, padding_idx, LONG, "this id gives zeros and trains nothing; -1 is none",
+                               .number = -1),
+                       TR_ATTR_IGNORED("grad_inplace", BOOL),
+                       TR_ATTR_ONLY("remote_prefetch", BOOL, "rows of a table on servers need trireme.distributed"),
+                       TR_ATTR_IGNORED("trainer_id", INT), TR_ATTR_IGNORED("height_sections", LONGS),
+                       TR_ATTR_IGNORED("epmap", STRINGS), TR_ATTR_IGNORED("table_names", STRINGS)),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

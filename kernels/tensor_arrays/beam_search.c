@@ -31,12 +31,11 @@ static const tr_op_proto proto = {
     .out = TR_SLOTS({"selected_ids", "[selected, 1] int64, with two levels of sequences: rows of a source, candidates of a row", TR_SLOT_ANY_TYPE},
                     {"selected_scores", "[selected, 1], like selected_ids"},
                     {"parent_idx", "[selected] int32: the row that each one continues", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, level, INT, "the level of scores' sequences that holds the sources", .required = true),
-                     TR_ATTR(attrs, beam_size, INT, "how many are kept for a source", .required = true, .range = TR_GREATER(0)),
-                     TR_ATTR(attrs, end_id, INT, "the word that ends a sentence", .required = true),
-                     TR_ATTR(attrs, is_accumulated, BOOL, "scores are those of whole sentences; otherwise probabilities of the "
-                             "candidates alone, whose logs are added to pre_scores", .number = 1)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, level, INT, "the level of scores' sequences that holds the sources", .required = true),
+                       TR_ATTR(attrs, beam_size, INT, "how many are kept for a source", .required = true, .range = TR_GREATER(0)),
+                       TR_ATTR(attrs, end_id, INT, "the word that ends a sentence", .required = true),
+                       TR_ATTR(attrs, is_accumulated, BOOL, "scores are those of whole sentences; otherwise probabilities of the "
+                               "candidates alone, whose logs are added to pre_scores", .number = 1)),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

@@ -22,9 +22,8 @@ static const tr_op_proto proto = {
                    {"Scores", "a tensor array: selected_scores of each step", TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"SentenceIds", "[words] int64, with two levels of sequences: sentences of a source, words of a sentence"},
                     {"SentenceScores", "[words], like SentenceIds: the score of the sentence up to each word"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, beam_size, INT, "sentences of a source", .required = true, .range = TR_GREATER(0)),
-                     TR_ATTR(attrs, end_id, INT, "the word that ends a sentence", .required = true)),
-    .attrs_size = sizeof(attrs),
+    TR_ATTRS_OF(attrs, TR_ATTR(attrs, beam_size, INT, "sentences of a source", .required = true, .range = TR_GREATER(0)),
+                       TR_ATTR(attrs, end_id, INT, "the word that ends a sentence", .required = true)),
 };
 
 static tr_status infer(const tr_infer *io)

@@ -38,7 +38,8 @@ static tr_status check_source(const tr_run *io, const tr_rank_table *table)
 
 static const tr_op_proto to_array_proto = {
     .doc = "Out[t] = step t of every sequence of X that is longer than t, the longest sequence first.",
-    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " with the LoD that the table was made from"), {"RankTable", "from lod_rank_table", TR_SLOT_ANY_KIND}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " with the LoD that the table was made from"),
+                   {"RankTable", "from lod_rank_table", TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"Out", "a tensor array; if all sequences are empty, it has one element without rows"}),
 };
 

@@ -130,9 +130,8 @@ static const tr_op_proto table_proto = {
     .doc = "The sequences of X from the longest to the shortest.",
     .in = TR_SLOTS({"X", "a tensor with LoD; only that is read"}),
     .out = TR_SLOTS({"Out", "the table"}),
-    .attr = TR_ATTRS(TR_ATTR(table_attrs, level, INT, "the LoD level whose sequences are ranked",
-                             .range = TR_AT_LEAST(0))),
-    .attrs_size = sizeof(table_attrs),
+    TR_ATTRS_OF(table_attrs, TR_ATTR(table_attrs, level, INT, "the LoD level whose sequences are ranked",
+                                     .range = TR_AT_LEAST(0))),
 };
 
 /* The table's own lod_level says how many levels lie above the sequences that it ranks. */
@@ -201,7 +200,8 @@ enum { S_X, S_TABLE, S_I };
 
 static const tr_op_proto shrink_proto = {
     .doc = "Out = what X has of the sequences that are longer than I: its first rows, or sequences.",
-    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", "; a row, or a sequence, for each sequence, longest first"), {"RankTable", "from lod_rank_table", TR_SLOT_ANY_KIND},
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", "; a row, or a sequence, for each sequence, longest first"),
+                   {"RankTable", "from lod_rank_table", TR_SLOT_ANY_KIND},
                    {"I", "[1] int64; the step"}),
     .out = TR_SLOTS({"Out", "like X, but shorter"}),
 };
@@ -277,7 +277,8 @@ enum { O_X, O_TABLE };
 
 static const tr_op_proto reorder_proto = {
     .doc = "Out = the sequences of X (or its rows, if it has none) in the order of the table.",
-    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", "; a row, or a sequence, for each sequence"), {"RankTable", "from lod_rank_table", TR_SLOT_ANY_KIND}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", "; a row, or a sequence, for each sequence"),
+                   {"RankTable", "from lod_rank_table", TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"Out", "like X"}),
 };
 

@@ -21,8 +21,7 @@ static const tr_op_proto proto = {
     .in = TR_SLOTS({"X", "a tensor array whose elements differ at most along the axis", TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"Out", "along the axis as long as all elements together"},
                     {"OutIndex", "[elements] int32; how long each is along the axis", TR_SLOT_OPTIONAL}),
-    .attr = TR_ATTRS(TR_ATTR(join_attrs, axis, INT, "where to join; negative counts from the end")),
-    .attrs_size = sizeof(join_attrs),
+    TR_ATTRS_OF(join_attrs, TR_ATTR(join_attrs, axis, INT, "where to join; negative counts from the end")),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

@@ -245,7 +245,7 @@ def test_no_other_file_is_too_long(folder):
 
 
 # Lines of C with more than 140 columns. The numbers may only become smaller; ruff holds Python to the same width.
-WIDE = {"framework": 75, "kernels": 340, "storage": 90, "tests": 140}
+WIDE = {"framework": 75, "kernels": 286, "storage": 90, "tests": 140}
 
 
 @pytest.mark.parametrize("folder", [*FLOORS, "tests", "benchmarks", "examples"])
