@@ -25,9 +25,7 @@ fluid.clip.set_gradient_clip(fluid.clip.GradientClipByGlobalNorm(0.5))
 fluid.optimizer.Momentum(0.1, 0.9, regularization=fluid.regularizer.L2Decay(0.1)).minimize(loss)
 """
 RUN = """
-import os
-os.environ["TRIREME_CHECK_NAN"] = "1"
-exe = fluid.Executor()
+exe = fluid.Executor(check_nan=True)
 exe.run(fluid.default_startup_program())
 for number, rows in enumerate([4, 0, 0, 4]):
     r = np.random.default_rng(number)
