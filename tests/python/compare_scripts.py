@@ -32,6 +32,7 @@ REFUSALS = [
     "UnsupportedError: rows of table 'rows' are set after step",
     "PeerError: rank .* failed in the middle of step .*a bad batch. A script can catch an error of the forward part",
 ]
+ENDS = ["InvalidArgumentError: the data gave no batch"]    # by which a script may end in one process
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 SHAPES, MORE = [(1, 1), (2, 1), (2, 2)], [(1, 2), (3, 2), (2, 3)]      # servers and trainers
 
@@ -78,6 +79,8 @@ def _judge(script: Script, wanted: Outcome, outcomes: list[Outcome], trainers: i
         return "does not end: " + ", ".join(f"{'trainer' if i < trainers else 'server'} {i % trainers}" for i,
                                             one in enumerate(outcomes) if not one.is_over)
     errors = [one.error for one in outcomes[:trainers] if one.error and (is_refused(one.error) or not one.error.startswith("PeerError: "))]
+    if wanted.error and not wanted.error.startswith(tuple(ENDS)):
+        return f"ends in one process by {wanted.error}"
     if wanted.error:
         same = any(_first_line(error) == _first_line(wanted.error) for error in errors)
         return "" if same or any(map(is_refused, errors)) else f"ends by {errors}, not by {_first_line(wanted.error)}"

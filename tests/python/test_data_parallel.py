@@ -11,9 +11,11 @@ REPLICAS = SCRIPT.with_name("replicas.py")
 BATCHES = (12, 7, 12, 1, 12)
 
 
-def network(sparse=False, table=False, norm=False):
+def network(sparse=False, table=False, norm=False, twice=False):
     ids, label = layers.data("ids", [5, 1], dtype="int64"), layers.data("label", [1], dtype="int64")
-    rows = layers.embedding(ids, [50, 8], is_sparse=sparse, is_distributed=table)
+    rows = layers.embedding(ids, [50, 8], is_sparse=sparse, is_distributed=table, param_attr="rows")
+    if twice:
+        rows += layers.embedding(layers.scale(ids, 1.0), [50, 8], is_sparse=sparse, is_distributed=table, param_attr="rows")
     hidden = layers.fc(layers.reshape(rows, [-1, 40]), 16, act="tanh")
     hidden = layers.batch_norm(hidden, momentum=0.5) if norm else hidden
     chances = layers.fc(hidden, 3, act="softmax")
@@ -86,8 +88,9 @@ def test_replicas_train_as_one_executor_does(optimizer, sparse):
 
 
 @pytest.mark.parametrize("optimizer", [sgd, adam_by_schedule])
-def test_rows_of_a_sparse_table_are_looked_up_and_updated_once(optimizer):
-    one, three = (Run(places, optimizer, table=True) for places in (0, 3))
+@pytest.mark.parametrize("twice", [False, True])
+def test_rows_of_a_sparse_table_are_looked_up_and_updated_once(optimizer, twice):
+    one, three = (Run(places, optimizer, table=True, twice=twice) for places in (0, 3))
     for run in (one, three):
         run.train()
     feed = next(batches([20]))

@@ -74,7 +74,8 @@ class Parts:
         for op in ops:
             if op.type in _LOOKUPS or op.type in _FIRST:
                 self._move_ahead(op.index)
-        behind: set[int] = set()                       # operators that read what an update has written, and their readers
+        # Operators that read what an update has written, and their readers; and what becomes of the gradients of look-ups.
+        behind = {op.index for op in ops if op.type == _LOOKUP_GRAD}
         for op in ops:
             if op.index not in self._late and op.index not in self._early:
                 writers = [place for place in self._writer[op.index].values() if place in self._late]
