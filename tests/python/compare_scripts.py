@@ -2,9 +2,9 @@
 
     python compare_scripts.py --seeds 2000 [--first 1] [--all-shapes] [--transport rings.so]
 
-With one trainer a job has the bits of one process, in every mode that does not round by itself. With two trainers it has the same numbers;
-where trainers draw random numbers, their models are the same. A job may
-also refuse what the script does, by one of the texts in REFUSALS. A seed that fails is printed with its script; --first SEED --seeds 1
+With one trainer a job has the bits of one process, in every mode that does not round by itself. With two trainers it has the same
+numbers; where trainers draw random numbers, their models are the same. A job may also refuse what the script does, by one of the texts in
+REFUSALS. Where ranks are killed in the middle, all others end. A seed that fails is printed with its script; --first SEED --seeds 1
 repeats it.
 """
 
@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -105,6 +107,18 @@ def _judge(script: Script, wanted: Outcome, outcomes: list[Outcome], trainers: i
     return ""
 
 
+def _unended(script: Script, built: Built, seed: int, transport: str, folder: Path) -> str:
+    """Kill ranks of a job at moments of its time. Return, in words, which of the others do not end as they should; empty: all end."""
+    chance = random.Random(seed)
+    servers, trainers = chance.choice([(1, 1), (2, 2), (1, 3)])
+    kills = [(chance.randrange(servers + trainers), chance.uniform(0.05, 80)) for _ in range(chance.choice((1, 1, 2)))]
+    mode = script.lone_mode if trainers == 1 else script.shared_mode
+    outcomes = run_job(transport, built, str(folder), servers, trainers, mode, seed=seed, kills=kills)
+    if all(one.is_over and one.exit_code in (0, 1, -signal.SIGKILL) for one in outcomes):
+        return ""
+    return f"{servers} + {trainers}, {mode}, kills {kills}: {[(one.is_over, one.exit_code, one.error) for one in outcomes]}"
+
+
 def compare(seed: int, transport: str, has_all: bool = False) -> tuple[Script, str]:
     """Run the script of this seed. Return it, and in words how a job differs from one process; empty: nowhere."""
     script, folder = make_script(seed), tempfile.mkdtemp(prefix="trireme-script-", dir=MEMORY)
@@ -119,6 +133,9 @@ def compare(seed: int, transport: str, has_all: bool = False) -> tuple[Script, s
             fault = _judge(script, wanted, run_job(transport, built, str(job), servers, trainers, mode), trainers)
             if fault:
                 return script, f"{servers} + {trainers}, {mode}: {fault}"
+        if seed % 8 == 0 or has_all:
+            (Path(folder) / "kills").mkdir()
+            return script, _unended(script, built, seed, transport, Path(folder) / "kills")
         return script, ""
     finally:
         shutil.rmtree(folder, ignore_errors=True)
