@@ -7,6 +7,7 @@ from typing import Any
 
 from ..native.dtypes import VarType
 from ..native.errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from ..native.gc_pause import gc_paused
 from .variable import Parameter, Variable
 from .desc import BlockDesc, ProgramDesc
 from .op_desc import OpDesc
@@ -54,17 +55,15 @@ def append_backward(loss: Variable, parameter_list: Sequence[Any] | None = None,
     if loss.op is not None and not loss.op.attr("op_role") & OpRole.Loss:
         loss.op._set_attr("op_role", OpRole.Forward | OpRole.Loss)
     wanted = [_name(param) for param in parameter_list or ()]
-    program.desc.append_backward(loss.name, wanted, _without_gradient(program, no_grad_set, wanted))
-    _clip_errors(program)
+    with gc_paused():
+        program.desc.append_backward(loss.name, wanted, _without_gradient(program, no_grad_set, wanted))
+        _clip_errors(program)
     block = program.global_block()
     params: list[Variable] = [param for param in program.all_parameters() if param.trainable]
     if parameter_list is not None:
         params = [block.var(name) for name in wanted]
-    pairs = []
-    for param in params:
-        grad = _gradient(param)
-        if grad is not None:
-            pairs.append((param, grad))
+    with gc_paused():
+        pairs = [(param, grad) for param in params if (grad := _gradient(param)) is not None]
     if parameter_list is not None and len(pairs) < len(params):
         found = {param.name for param, _ in pairs}
         lost = ", ".join(param.name for param in params if param.name not in found)
