@@ -82,7 +82,7 @@ class DTypeError(EnforceNotMet, TypeError):
     ...     fluid.layers.elementwise_add(fluid.layers.data("x", [2]), fluid.layers.data("y", [2], dtype="int64"))
     ... except fluid.core.DTypeError as error:
     ...     print(str(error).splitlines()[0])
-    elementwise_add: Y must be float32, got int64
+    elementwise_add: it computes with float32, so input Y must be float32, got int64
     """
 
     status = "EDTYPE"
