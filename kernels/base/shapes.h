@@ -12,12 +12,9 @@ tr_status tr__infer_like_first(const tr_infer *io);
 /* or is one element, [1], of input 0's type. */
 tr_status tr__infer_one_element(const tr_infer *io);
 
-/* The shape that attribute `shape` gives; fails on negative dimensions and too many of them. */
-tr_status tr__shape_from_ints(tr_shape *out, const tr_infer *io, const tr_ints *dims);
-tr_status tr__shape_from_longs(tr_shape *out, const tr_infer *io, const tr_longs *dims);
 /* The type that attribute `dtype` gives. */
 tr_status tr__dtype_from_attr(tr_dtype *out, const tr_infer *io, int32_t dtype);
-/* *out = dense, of the shape and type that the attributes `shape` and `dtype` give. */
+/* *out = dense, of the shape and type that the attributes `shape` and `dtype` give; fails on negative dimensions and too many of them. */
 tr_status tr__meta_from_ints(tr_meta *out, const tr_infer *io, const tr_ints *dims, int32_t dtype);
 tr_status tr__meta_from_longs(tr_meta *out, const tr_infer *io, const tr_longs *dims, int32_t dtype);
 

@@ -30,17 +30,15 @@ static tr_status infer(const tr_infer *io)
 {
     const attrs *a = io->attrs;
     const int    given = a->dtype == TR_FP32 ? a->fp32_values.count : a->int32_values.count;
-    tr_shape     shape;
+    tr_meta     *out = &io->out[OUT];
 
     if (a->dtype != TR_FP32 && a->dtype != TR_INT32)
         return tr_fail(TR_EDTYPE, "assign_value: dtype must be float32 (%d) or int32 (%d), got %d", TR_FP32, TR_INT32,
                        a->dtype);
-    TR_TRY(tr__shape_from_ints(&shape, io, &a->shape));
-    if (tr_shape_numel(&shape) != given)
-        return tr_fail(TR_ESHAPE, "assign_value: shape is %s, so there must be %lld values of %s; got %d",
-                       TR_SHAPE_STR(shape), (long long)tr_shape_numel(&shape), tr_dtype_name((tr_dtype)a->dtype),
-                       given);
-    io->out[OUT] = tr_meta_dense((tr_dtype)a->dtype, shape);
+    TR_TRY(tr__meta_from_ints(out, io, &a->shape, a->dtype));
+    if (tr_shape_numel(&out->shape) != given)
+        return tr_fail(TR_ESHAPE, "assign_value: shape is %s, so there must be %lld values of %s; got %d", TR_SHAPE_STR(out->shape),
+                       (long long)tr_shape_numel(&out->shape), tr_dtype_name(out->dtype), given);
     return TR_OK;
 }
 

@@ -10,13 +10,7 @@
 enum { X, Y };
 enum { OUT };
 
-static tr_status infer_like_x(const tr_infer *io)
-{
-    io->out[OUT] = io->in[X];
-    return TR_OK;
-}
-
-/* An operator of X alone, and one of X and Y. */
+/* An operator of X alone; `infer_` NULL: Out is like X. */
 #define UNARY(name, proto_, infer_, expand_)                                                                                            \
     static const tr_grad_rule name##_rule = {                                                                                           \
         .op = #name "_grad", .reads = {TR_IN(X), TR_OUT(OUT), TR_DOUT(OUT)}, .makes = {TR_DIN(X)}, .second = tr__second_body,            \
@@ -55,8 +49,8 @@ static tr_status expand_mish(tr_composite *c)
     return tr_composite_add(c, "elementwise_mul(X=X, Y=gate) -> Out");
 }
 
-UNARY(silu, silu_proto, infer_like_x, expand_silu);
-UNARY(mish, mish_proto, infer_like_x, expand_mish);
+UNARY(silu, silu_proto, NULL, expand_silu);
+UNARY(mish, mish_proto, NULL, expand_mish);
 
 /* -- flip ----------------------------------------------------------------------------------------------- */
 typedef struct flip_attrs {
@@ -75,7 +69,7 @@ static tr_status expand_flip(tr_composite *c)
     return tr_composite_add(c, "reverse(X=X) {axis=[%s]} -> Out", tr_composite_ints(c, &a->axis));
 }
 
-UNARY(flip, flip_proto, infer_like_x, expand_flip);
+UNARY(flip, flip_proto, NULL, expand_flip);
 
 /* -- log_softmax ----------------------------------------------------------------------------------------- */
 typedef struct axis_attrs {
@@ -83,18 +77,11 @@ typedef struct axis_attrs {
 } axis_attrs;
 
 static const tr_op_proto log_softmax_proto = {
-    .doc = "The logarithm of softmax along an axis: Out = X - log(sum(exp(X))).", .in = x_slot, .out = like_x,
-    TR_ATTRS_OF(axis_attrs, TR_ATTR(axis_attrs, axis, INT, "along which dimension; negative counts from the end", .number = -1)),
+    .doc = "The logarithm of softmax along an axis: Out = X - log(sum(exp(X))).",
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " float")), .out = like_x,
+    TR_ATTRS_OF(axis_attrs, TR_ATTR(axis_attrs, axis, INT, "along which dimension; negative counts from the end", .number = -1,
+                                    .axis_of = "X")),
 };
-
-static tr_status infer_log_softmax(const tr_infer *io)
-{
-    int axis;
-
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
-    TR_TRY(tr__check_axis(&axis, io, "axis", ((const axis_attrs *)io->attrs)->axis, io->in[X].shape.rank));
-    return infer_like_x(io);
-}
 
 static tr_status expand_log_softmax(tr_composite *c)
 {
@@ -114,7 +101,7 @@ static tr_status expand_log_softmax(tr_composite *c)
     return tr_composite_add(c, "transpose2(X=found) {axis=[%s]} -> Out", order);
 }
 
-UNARY(log_softmax, log_softmax_proto, infer_log_softmax, expand_log_softmax);
+UNARY(log_softmax, log_softmax_proto, NULL, expand_log_softmax);
 
 /* -- p_norm ---------------------------------------------------------------------------------------------- */
 typedef struct norm_attrs {
