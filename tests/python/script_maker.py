@@ -257,7 +257,7 @@ h = L.array_read(array, n)
             else:
                 self.features.append("a parameter set between steps")
                 self.say(f"scale_value({what.replace('rate', 'out.w')!r}, 0.5)")
-        elif kind == "rollback" and self.saves and not self.has_table and self.often(0.5, "load between steps"):
+        elif kind == "rollback" and self.saves and not self.has_table and self.often(0.9, "load between steps"):
             self.has_set = True
             self.say(f"load({self.random.randint(1, self.saves)})")
         elif kind == "startup" and not self.has_table and self.often(0.4, "startup again"):
