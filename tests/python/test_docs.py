@@ -126,7 +126,7 @@ def losses(text):
 
 def promised():
     """The losses that the README shows: of one process, of a job."""
-    shown = re.search(r"```console\n\$ python circle.py\n(.*?)\$ trireme launch_under_mpi(.*?)```", DOCS[0].read_text(), re.S)
+    shown = re.search(r"```console\n\$ python circle.py\n(.*?)\$ trireme launch(.*?)```", DOCS[0].read_text(), re.S)
     return losses(shown[1]), losses(shown[2])
 
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ..program.variable import Variable
 
 # What a layer takes for param_attr and bias_attr; a list has one for each of several inputs.
-AttrLike: TypeAlias = ("ParamAttr | str | Initializer | WeightDecayRegularizer | bool | "
-                       "Sequence[ParamAttr | str | Initializer | bool | None] | None")
+_OneAttr: TypeAlias = "ParamAttr | str | Initializer | bool | None"
+AttrLike: TypeAlias = "_OneAttr | WeightDecayRegularizer | Sequence[_OneAttr]"
 # What a layer takes for act: a name, a dict of "type" and attributes, or None.
 ActLike: TypeAlias = "str | Mapping[str, Any] | None"
 

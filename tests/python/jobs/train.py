@@ -90,7 +90,7 @@ def misbehave():
     if args.fault == "kill" or (args.fault == "kill once" and os.environ.get("TRIREME_ATTEMPT") == "0"):
         os.kill(os.getpid(), signal.SIGKILL)
     if args.fault == "fetch":
-        exe.run(feed=feeder.feed(batch), fetch_list=["fc_0.w_0_velocity_0"])
+        exe.run(feed=feeder.feed(batch), fetch_list=["unknown_1"])
     if args.fault == "change":
         fluid.layers.scale(loss, 2.0)
     if args.fault == "precision":
