@@ -7,6 +7,8 @@
 
 #include "framework/operators/op.h"
 
+#include <assert.h>
+
 /* A dense tensor, not selected rows. */
 tr_status tr__check_dense(const tr_infer *io, const char *slot, const tr_meta *meta);
 /* Dense tensors of one type. */
@@ -14,7 +16,12 @@ tr_status tr__check_dense_list(const tr_infer *io, const char *slot, const tr_me
 /* *out = `axis` counted from the front; `axis` may be -rank .. rank-1. */
 tr_status tr__check_axis(int *out, const tr_infer *io, const char *attr, int axis, int rank);
 /* The same of an axis that fits (.axis_of of the attribute). */
-static inline int tr__axis(int axis, const tr_shape *shape) { return axis < 0 ? axis + shape->rank : axis; }
+static inline int tr__axis(int axis, const tr_shape *shape)
+{
+    assert(axis >= -shape->rank && axis < shape->rank);
+    return axis < 0 ? axis + shape->rank : axis;
+}
+
 tr_status tr__check_rank(const tr_infer *io, const char *slot, const tr_meta *meta, int rank);
 tr_status tr__check_min_rank(const tr_infer *io, const char *slot, const tr_meta *meta, int rank);
 tr_status tr__check_shape(const tr_infer *io, const char *slot, const tr_meta *meta, const tr_shape *expected);

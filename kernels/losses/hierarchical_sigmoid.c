@@ -105,7 +105,8 @@ static tr_status find_paths(int64_t *node, uint8_t *turn, const tr_run *io, int6
         tr_tree_paths(node, turn, label->data, n, a->num_classes, depth);
         return TR_OK;
     }
-    memcpy(node, table->data, (size_t)(n * depth) * sizeof *node);
+    if (n)                                         /* memory of no rows is NULL */
+        memcpy(node, table->data, (size_t)(n * depth) * sizeof *node);
     for (int64_t i = 0; i < n; i++)
         for (int64_t k = i * depth; k < (i + 1) * depth && node[k] >= 0; k++) {
             const int64_t to = ((const int64_t *)code->data)[k];

@@ -102,8 +102,10 @@ static grid grid_of(const tr_run *io, int64_t i)
 
     if (y && io->in[X]->shape.dim[0] > 1) {
         tr_cast(size, TR_INT64, (const char *)y->data + i * 2 * tr_dtype_size(y->dtype), y->dtype, 2);
-        for (int axis = 0; axis < 2; axis++)
-            size[axis] = ((size[axis] < MAX_EXTENT ? size[axis] : MAX_EXTENT) + a->out_stride.item[axis] - 1) / a->out_stride.item[axis];
+        for (int axis = 0; axis < 2; axis++) {
+            const int64_t least = size[axis] > -MAX_EXTENT ? size[axis] : -MAX_EXTENT, extent = least < MAX_EXTENT ? least : MAX_EXTENT;
+            size[axis] = (extent + a->out_stride.item[axis] - 1) / a->out_stride.item[axis];
+        }
     }
     return (grid){windows(a, 0, size[0]), windows(a, 1, size[1])};
 }

@@ -174,6 +174,7 @@ TEST(mistakes_are_explained)
 {
     EXPECT_FAIL(TR_ESHAPE, "so Y must have 3 rows; got [4, 2] with 4", infer_shapes("matmul_v2", {DIMS(2, 3), DIMS(4, 2)}));
     EXPECT_FAIL(TR_ESHAPE, "k is 4, but X [2, 3] has 3 elements", infer_shapes("top_k_v2", {DIMS(2, 3)}, {INT_ATTR("k", 4)}));
+    EXPECT_FAIL(TR_ERANGE, "axis is 255", infer_shapes("top_k_v2", {DIMS(2, 3)}, {INT_ATTR("axis", 255)}));
     EXPECT_FAIL(TR_ERANGE, "start_axis 2 is behind stop_axis 1",
                 infer_shapes("flatten_contiguous_range", {DIMS(2, 3, 4)}, {INT_ATTR("start_axis", 2), INT_ATTR("stop_axis", 1)}));
     EXPECT_FAIL(TR_EINVAL, "where: X and Y belong together; Y is missing", infer_shapes("where", {BOOLS(2, 3), DIMS(2, 3)}));
