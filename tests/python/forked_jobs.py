@@ -125,8 +125,7 @@ def _fork(run: Callable[[], Outcome | None], end: Callable[[], None]) -> tuple[i
 
 
 def become_rank(rank: int, size: int, file: int) -> None:
-    """Set what mpirun and the transport tell a rank, and where it runs: one thread of a job runs at a time."""
-    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[os.getppid() % len(os.sched_getaffinity(0))]})
+    """Set what mpirun and the transport tell a rank."""
     os.environ.update(OMPI_COMM_WORLD_SIZE=str(size), OMPI_COMM_WORLD_RANK=str(rank), TRIREME_RINGS=f"{rank} {file}")
 
 
