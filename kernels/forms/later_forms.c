@@ -122,7 +122,8 @@ static const tr_op_proto top_proto = {
     .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " float")),
     .out = TR_SLOTS({"Out", "like X with k elements along the axis"}, {"Indices", "int64 like Out", TR_SLOT_INT64}),
     TR_ATTRS_OF(top_attrs, TR_ATTR(top_attrs, k, INT, "how many", .number = 1, .range = TR_AT_LEAST(1)),
-                           TR_ATTR(top_attrs, axis, INT, "along which dimension; negative counts from the end", .number = -1, .axis_of = "X"),
+                           TR_ATTR(top_attrs, axis, INT, "along which dimension; negative counts from the end", .number = -1,
+                                   .axis_of = "X"),
                            TR_ATTR(top_attrs, largest, BOOL, "the largest ones, and not the smallest", .number = 1),
                            TR_ATTR(top_attrs, sorted, BOOL, "in order; they are in any case", .number = 1)),
 };
