@@ -14,8 +14,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import (LIMIT, MPIS, SCRIPT, Launched, assert_within, bad_transport, each_mpi,
-                         environment, job_lines, launch, launch_under_mpi, launch_command, needs_mpi, said_in)
+from job_support import (
+    LIMIT,
+    MPIS,
+    SCRIPT,
+    Launched,
+    assert_finite,
+    assert_within,
+    bad_transport,
+    each_mpi,
+    environment,
+    job_lines,
+    launch,
+    launch_command,
+    launch_under_mpi,
+    needs_mpi,
+    said_in,
+)
 
 from trireme.launch import ends
 from trireme.launch.watch import Ranks
@@ -265,7 +280,7 @@ def test_a_standby_takes_a_servers_place_in_every_mode(mode, tmp_path):
     code, text = job.end()
     assert code == 0 and f"rank {servers - 1} (server {servers - 1}) died; the others go on" in text, text
     assert "again" not in text and text.count(" of 3: ") == 3, text
-    assert all(np.isfinite(value).all() for value in results(tmp_path / "r.npz").values())
+    assert_finite(results(tmp_path / "r.npz"))
 
 
 @needs_mpi
@@ -402,7 +417,7 @@ def test_a_rank_that_wakes_after_half_a_minute_changes_nothing(version, victim, 
         assert victim == 0 or version == "5"           # who took its place has ended it
     code, text = job.end(150)
     assert code == 0 and "was silent for 3.0 s; the others go on" in text, text
-    assert all(np.isfinite(value).all() for value in results(tmp_path / "r.npz").values())
+    assert_finite(results(tmp_path / "r.npz"))
 
 
 @each_mpi
