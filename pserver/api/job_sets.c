@@ -41,9 +41,12 @@ struct tr__job_sets {
     tr_scope       *scope;            /* NULL: nobody watches yet */
     tr_watcher      watcher;
     atomic_bool     is_touched;       /* a variable is */
-    atomic_bool     has_wanted;       /* a variable is wanted */
     int             count;
     owned          *var;
+    atomic_int      wanted_count;     /* variables that are wanted, by their places in `var` */
+    int            *wanted;
+    int            *entry;            /* of a pull of them, with the memory for each */
+    void          **to;
     tr_map          number_of;        /* name -> place in `var`, plus 1 */
     bool            has_said;         /* a trainer whose values do not count has said so */
 };
@@ -84,6 +87,9 @@ tr_status tr__job_sets_keep(tr_job *job, const tr_job_spec *spec)
 
     pthread_mutex_init(&sets->lock, NULL);
     sets->var = tr__must_array((size_t)spec->value_count + 1, sizeof *sets->var);
+    sets->wanted = tr__must_array((size_t)spec->value_count + 1, sizeof *sets->wanted);
+    sets->entry = tr__must_array((size_t)spec->value_count + 1, sizeof *sets->entry);
+    sets->to = tr__must_array((size_t)spec->value_count + 1, sizeof *sets->to);
     for (int i = 0; i < spec->value_count; i++) {
         const tr_job_value *value = &spec->values[i];
         if (value->source && !value->for_trainers)
@@ -112,6 +118,9 @@ void tr__job_sets_free(tr__job_sets *sets)
     for (int i = 0; i < sets->count; i++)
         free_variable(&sets->var[i]);
     free(sets->var);
+    free(sets->wanted);
+    free(sets->entry);
+    free(sets->to);
     tr_map_deinit(&sets->number_of);
     pthread_mutex_destroy(&sets->lock);
     free(sets);
@@ -258,6 +267,18 @@ static bool is_old(const tr_job *job, const owned *var)
     return var->is_remote && var->version != atomic_load(&job->blocks.version);
 }
 
+/* The caller holds the lock. */
+static void add_wanted(tr__job_sets *sets, int i)
+{
+    const int count = atomic_load(&sets->wanted_count);
+
+    if (sets->var[i].is_wanted)
+        return;
+    sets->var[i].is_wanted = true;
+    sets->wanted[count] = i;
+    atomic_store(&sets->wanted_count, count + 1);
+}
+
 static void want(void *payload, uint32_t number)
 {
     const tr_job *job = tr__weak_object(payload);
@@ -265,12 +286,10 @@ static void want(void *payload, uint32_t number)
     if (!job)
         return;                                            /* it is over, or this is a forked child */
     tr__job_sets *sets = job->sets;
-    owned        *var = &sets->var[number - 1];
-    if (!is_old(job, var))
+    if (!is_old(job, &sets->var[number - 1]))
         return;
     pthread_mutex_lock(&sets->lock);
-    var->is_wanted = true;
-    atomic_store(&sets->has_wanted, true);
+    add_wanted(sets, (int)number - 1);
     pthread_mutex_unlock(&sets->lock);
 }
 
@@ -292,26 +311,27 @@ static tr_status check_fetch(const tr_job *job, const owned *var)
 
 /* Add the parts of a variable to a pull. A number of which each server has a copy is whole in one part. Returns how many parts there are
  * now. */
-static int add_parts(int *entry, void **to, int count, const owned *var)
+static int add_parts(tr__job_sets *sets, int count, const owned *var)
 {
     char *data = tr_var_tensor(var->var)->data;
 
     for (const part *p = var->parts; p; p = p->next) {
-        entry[count] = p->entry;
-        to[count++] = data + p->begin;
+        sets->entry[count] = p->entry;
+        sets->to[count++] = data + p->begin;
         if (p->bytes == var->bytes)
             break;
     }
     return count;
 }
 
-static tr_status pull_wanted(tr_job *job, int *entry, void **to)
+static tr_status pull_wanted(tr_job *job)
 {
     tr__job_sets *sets = job->sets;
     tr_ticket     ticket;
     int           count = 0;
 
-    for (int i = 0; i < sets->count; i++) {
+    for (int k = 0; k < sets->wanted_count; k++) {
+        const int        i = sets->wanted[k];
         owned           *var = &sets->var[i];
         const tr_tensor *tensor = var->var ? tr_var_tensor(var->var) : NULL;
         const bool       fits = tensor && tensor->data && tensor->dtype == var->dtype && tr_tensor_bytes(tensor) == var->bytes;
@@ -319,11 +339,11 @@ static tr_status pull_wanted(tr_job *job, int *entry, void **to)
         if (!var->is_wanted)
             continue;
         TR_TRY(check_fetch(job, var));
-        count = add_parts(entry, to, count, var);
+        count = add_parts(sets, count, var);
     }
     if (!count)
         return TR_OK;
-    TR_TRY(tr__job_pull_entries(job, count, entry, to, &ticket));
+    TR_TRY(tr__job_pull_entries(job, count, sets->entry, sets->to, &ticket));
     return tr_job_wait(job, ticket);
 }
 
@@ -331,23 +351,18 @@ static tr_status fetch_wanted(tr_job *job)
 {
     tr__job_sets  *sets = job->sets;
     const uint64_t version = atomic_load(&job->blocks.version);
-    int           *entry = tr__must_array((size_t)job->blocks.value_count + 1, sizeof *entry);
-    void         **to = tr__must_array((size_t)job->blocks.value_count + 1, sizeof *to);
+    const tr_status status = pull_wanted(job);
 
-    const tr_status status = pull_wanted(job, entry, to);
-    free(entry);
-    free(to);
-    for (int i = 0; i < sets->count; i++) {
-        if (!sets->var[i].is_wanted)
-            continue;
-        sets->var[i].is_wanted = false;
-        if (status != TR_OK)
-            continue;
-        sets->var[i].version = version;
-        if (sets->var[i].is_touched)
-            forget(sets, i);
+    for (int k = 0; k < sets->wanted_count; k++) {
+        owned     *var = &sets->var[sets->wanted[k]];
+        const bool has_come = var->is_wanted && status == TR_OK;
+        var->is_wanted = false;
+        if (has_come)
+            var->version = version;
+        if (has_come && var->is_touched)
+            forget(sets, sets->wanted[k]);
     }
-    atomic_store(&sets->has_wanted, false);
+    atomic_store(&sets->wanted_count, 0);
     return status;
 }
 
@@ -355,7 +370,7 @@ static tr_status fetch(void *payload)
 {
     tr_job *job = tr__weak_object(payload);
 
-    if (!job || !atomic_load(&job->sets->has_wanted))
+    if (!job || !atomic_load(&job->sets->wanted_count))
         return TR_OK;
     pthread_mutex_lock(&job->sets->lock);
     const tr_status status = fetch_wanted(job);
@@ -371,10 +386,8 @@ tr_status tr__job_sets_renew(tr_job *job)
         return TR_OK;
     pthread_mutex_lock(&sets->lock);
     for (int i = 0; i < sets->count; i++)
-        if (sets->var[i].is_remote && sets->var[i].is_touched) {
-            sets->var[i].is_wanted = true;
-            atomic_store(&sets->has_wanted, true);
-        }
+        if (sets->var[i].is_remote && sets->var[i].is_touched)
+            add_wanted(sets, i);
     pthread_mutex_unlock(&sets->lock);
     return fetch(job->rank.job);
 }

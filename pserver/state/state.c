@@ -2,6 +2,7 @@
 #include "pserver/state/state.h"
 
 #include "framework/base/memory.h"
+#include "pserver/util/wake.h"
 #include "storage/memory/segment.h"
 #include "storage/util/crc32c.h"
 
@@ -225,11 +226,11 @@ void tr_state_set_generation(tr_state *state, uint32_t generation)
 /* Several processes may look at the states at the start, and each holds a state while it looks. */
 static tr_status attach_soon(tr_state **out, const char *name)
 {
-    enum { TRIES = 500, PAUSE = 2000 };
+    enum { TRIES = 500, PAUSE = 2000000 };
     tr_status status;
 
     for (int i = 0; (status = tr_state_attach(out, name)) == TR_EEXIST && i < TRIES; i++)
-        usleep(PAUSE);
+        tr__sleep(PAUSE);
     return status;
 }
 

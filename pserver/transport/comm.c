@@ -66,8 +66,11 @@ tr_status tr_comm_start(tr_comm **out, const tr_comm_options *options, const tr_
 {
     char                      error[2048] = "";
     const tr_transport_table *table = tr_transport_load(options->transport, error, sizeof error);
-    tr_comm                  *comm = *out = tr__comm_new(options, core, &tr_machine_real);
+    tr_machine                machine = tr_machine_real;
 
+    if (table && table->adapt)
+        table->adapt(&machine);
+    tr_comm *comm = *out = tr__comm_new(options, core, &machine);
     comm->table = table;
     if (!table)
         return tr_fail(TR_EUNSUPPORTED, "%s", error);

@@ -1,6 +1,12 @@
-/* comm_state.h - the inside of the event loop, shared by comm.c (the owner's calls), comm_thread.c (the thread's begin and end),
- * comm_drive.c (a turn of who drives, and how it rests), comm_pulse.c (signs of life while the driver is busy), comm_send.c (what leaves),
- * comm_receive.c (what comes from other ranks), comm_watch.c (who lives; what happens when somebody does not).
+/* comm_state.h - the inside of the event loop. These files share it:
+ *
+ *   comm.c          the owner's calls
+ *   comm_thread.c   the life of the communication thread
+ *   comm_drive.c    one turn of the driver, and its rest after that
+ *   comm_pulse.c    signs of life while the driver is busy
+ *   comm_send.c     messages to other ranks
+ *   comm_receive.c  messages from other ranks
+ *   comm_watch.c    living and dead ranks
  *
  * Both threads of a rank run in turns: tr__comm_thread_turn and tr__comm_wait_turn. A turn never waits; it says how to rest before the next
  * one. comm.c and comm_thread.c rest in the real world (tr__comm_rest). The simulator (tests/support/simulator.h) calls the same turns in

@@ -1,7 +1,6 @@
 #include "pserver/transport/doorbell.h"
 
 #include "framework/base/memory.h"
-#include "pserver/util/schedule.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,8 +20,6 @@ static tr_doorbell *map(int file)
 
 tr_doorbell *tr_doorbell_new(int *file)
 {
-    if (tr__schedule)
-        return tr__schedule->make_doorbell(file);
     *file = memfd_create("trireme-doorbell", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (*file >= 0 && (ftruncate(*file, PAGE) != 0 || fcntl(*file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)) {
         close(*file);
@@ -39,8 +36,6 @@ tr_doorbell *tr_doorbell_open(int64_t pid, int file)
 {
     char path[64];
 
-    if (tr__schedule)
-        return tr__schedule->open_doorbell(pid);
     if (file < 0)
         return NULL;
     snprintf(path, sizeof path, "/proc/%lld/fd/%d", (long long)pid, file);
@@ -55,7 +50,7 @@ tr_doorbell *tr_doorbell_open(int64_t pid, int file)
 
 void tr_doorbell_close(tr_doorbell *bell)
 {
-    if (bell && !tr__schedule)
+    if (bell)
         munmap(bell, PAGE);
 }
 

@@ -25,14 +25,11 @@ static int64_t now(void *self)
     return tr__clock();
 }
 
-/* Of a schedule, which runs one thread at a time, there is one processor. */
 static int processors(void *self)
 {
     cpu_set_t set;
 
     (void)self;
-    if (tr__schedule)
-        return 1;
     CPU_ZERO(&set);
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : INT_MAX;
 }
@@ -40,7 +37,7 @@ static int processors(void *self)
 static int processor(void *self)
 {
     (void)self;
-    return tr__schedule ? 0 : sched_getcpu();
+    return sched_getcpu();
 }
 
 static void ring(void *self, atomic_uint *word, unsigned who)

@@ -18,6 +18,8 @@
 enum { TR_TRANSPORT_VERSION = 3, TR_TRANSPORT_HEADER = 64 };
 
 typedef struct tr_transport tr_transport;
+struct tr_machine;
+struct tr_schedule;
 
 /* Callbacks of `poll` and `send`. */
 typedef struct tr_transport_events {
@@ -58,6 +60,8 @@ typedef struct tr_transport_table {
     void (*stop)(tr_transport *transport, bool is_clean);
     /* What decides when this rank's threads run (schedule.h); NULL: the kernel. */
     const struct tr_schedule *schedule;
+    /* Replace services of the real machine (machine.h) by others; or NULL. */
+    void (*adapt)(struct tr_machine *machine);
 } tr_transport_table;
 
 /* The path of trireme_mpi.so: `path`, else TRIREME_TRANSPORT, else the file that belongs to this code. */

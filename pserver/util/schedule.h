@@ -1,4 +1,4 @@
-/* schedule.h - who decides when the threads of a rank run: the kernel, or a schedule that a transport brings.
+/* schedule.h - what decides when the threads of a rank run. In a job it is the kernel. A transport may bring a schedule of its own.
  *
  * A schedule runs one thread of all ranks at a time, in virtual time and under a seed: a test's (tests/python/jobs/turns.c). Threads
  * that take part are the owner of the job and those of background.h. Each gives its turn back where it waits (wake.h), and nowhere
@@ -12,8 +12,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stddef.h>
-
-struct tr_doorbell;
 
 typedef struct tr_schedule {
     /* The calling thread, which has loaded the transport, takes part from here on. */
@@ -29,9 +27,6 @@ typedef struct tr_schedule {
     int  (*announce)(void);
     void (*enter)(int number);
     void (*leave)(void);
-    /* The doorbells of the ranks (doorbell.h). */
-    struct tr_doorbell *(*make_doorbell)(int *file);
-    struct tr_doorbell *(*open_doorbell)(int64_t pid);
 } tr_schedule;
 
 /* NULL: the kernel decides. Set once, before the job has threads. */

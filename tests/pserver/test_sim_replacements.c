@@ -102,8 +102,8 @@ static void end_without_waits(sim_job *job, const sim_options *options, int64_t 
     sim_job_free(job);
 }
 
-/* A trainer dies, and its replacement is long in coming, and in making its first step: whoever snapshots meanwhile must not wait for it.
- * What the others wait is messages, and servers at work: microseconds. */
+/* A trainer dies. Its replacement takes long to come, and to make its first step. A trainer that begins a snapshot in this time must not
+ * wait for the replacement. The others wait for messages and for servers at work alone: microseconds. */
 TEST(a_replacement_that_a_snapshot_delays_holds_up_no_step)
 {
     enum { RUNS = 300, LATE = 100000000, MOST = 2000000 };      /* nanoseconds */
@@ -151,8 +151,8 @@ TEST(a_replacement_hears_of_no_snapshot_before_it_is_set_up)
     assert_true(replacements > 0);
 }
 
-/* Who makes checkpoints dies while parts are written, which takes long, and the next one makes them, or its replacement: nobody waits for a
- * disk. Servers die, too. */
+/* The trainer that makes checkpoints dies while parts are written, which takes long. The next trainer makes them, or the replacement. No
+ * trainer waits for a disk. Servers die, too. */
 static void write_slowly(uint64_t seed, uint64_t *others, uint64_t *snapshots)
 {
     enum { DISK = 1000000, MOST = 400000 };
@@ -200,7 +200,7 @@ TEST(a_replacement_leaves_no_part_of_its_predecessors_snapshot)
     assert_true(snapshots);
 }
 
-/* Who makes checkpoints dies, once or again, and nobody takes its place: another one makes them. Servers die, too. */
+/* The trainer that makes checkpoints dies, once or again, and no standby replaces it. Another trainer makes them. Servers die, too. */
 TEST(remaining_trainers_make_snapshots)
 {
     enum { RUNS = 400 };

@@ -1,4 +1,4 @@
-"""Jobs of scripts whose ranks take turns, in virtual time and under a seed (jobs/turns.h): such a job costs a tenth of a second, not three.
+"""Jobs of scripts whose ranks take turns, in virtual time and under a seed (jobs/turns.h): such a job costs some tenths of a second, not three.
 
 A process that has imported everything (`Zygote`) waits for jobs and forks their ranks. Each rank runs the script as Python does, with its
 own arguments, environment and end. Only mpirun and MPI are not there. A job is a function of its seed, and it can kill ranks at moments of
@@ -30,9 +30,12 @@ class Ended:
 
     code: int                                          # 0: all went well
     text: str                                          # what its ranks have printed
-    starts: int
-    digests: list[int]                                 # of the turns of each start
+    digests: list[int]                                 # of the turns of each start of the job
     nanoseconds: int                                   # of virtual time, in the last start
+
+    @property
+    def starts(self) -> int:
+        return len(self.digests)
 
 
 # == the tests' side ==================================================================================
@@ -136,13 +139,14 @@ class _Job:
         for path in Path("/dev/shm").glob(f"{state}*"):
             path.unlink()
         return Ended(next((code if code > 0 else 128 - code for code in failed if code), 0), self.text.decode(errors="replace"),
-                     attempt + 1, digests, nanoseconds)
+                     digests, nanoseconds)
 
     def _is_trainer(self, rank: int) -> bool:
         return 0 <= rank - self.options.servers < self.options.trainers
 
     def _start(self, attempt: int, state: str, has_saved: bool) -> tuple[dict[int, int], int, int]:
         import forked_jobs
+        from trireme.launch.supervisor import settings
 
         o = self.options
         ranks = forked_jobs.Ranks(self.transport, o.servers + o.trainers + o.standbys, self.seed + attempt,
@@ -151,12 +155,7 @@ class _Job:
         env = {"TRIREME_JOB": "1", "TRIREME_RUN": f"{os.getpid():016x}", **self.checkpoints.environment(),
                "TRIREME_TRANSPORT": self.transport, "TRIREME_STATE": state,
                "TRIREME_ATTEMPT": str(attempt), "TRIREME_PROGRESS": "0", "TRIREME_TERMINAL": "0",
-               **({"TRIREME_RESUME": "1"} if has_saved else {})}
-        for name in ("mode", "compress", "compress_parameters", "on_nan", "matmul_precision", "log"):
-            if value := getattr(o, name):
-                env[f"TRIREME_{name.upper()}"] = str(value)
-        if o.check_nan:
-            env["TRIREME_CHECK_NAN"] = "1"
+               **({"TRIREME_RESUME": "1"} if has_saved else {}), **({"TRIREME_LOG": o.log} if o.log else {}), **settings(o)}
         pids = []
         for rank in range(ranks.size):
             pid = os.fork()

@@ -125,6 +125,13 @@ def _precision(name: str | None) -> str | None:
     return name
 
 
+def settings(of: Any) -> dict[str, str]:
+    """Return what the ranks are told of a job's options, which ``of`` has as attributes: a Launch, or a parsed command line."""
+    names = ("mode", "compress", "compress_parameters", "on_nan", "matmul_precision")
+    return {**{f"TRIREME_{name.upper()}": getattr(of, name) for name in names if getattr(of, name)},
+            **({"TRIREME_CHECK_NAN": "1"} if of.check_nan else {})}
+
+
 class Launch:
     """One job: its programs and options."""
 
@@ -193,18 +200,7 @@ class Launch:
         env["TRIREME_JOB"] = "1"
         env["TRIREME_JOB_FOLDER"] = folder
         env["TRIREME_RUN"] = self._run_number
-        if self.mode:
-            env["TRIREME_MODE"] = self.mode
-        if self.compress:
-            env["TRIREME_COMPRESS"] = self.compress
-        if self.compress_parameters:
-            env["TRIREME_COMPRESS_PARAMETERS"] = self.compress_parameters
-        if self.on_nan:
-            env["TRIREME_ON_NAN"] = self.on_nan
-        if self.check_nan:
-            env["TRIREME_CHECK_NAN"] = "1"
-        if self.matmul_precision:
-            env["TRIREME_MATMUL_PRECISION"] = self.matmul_precision
+        env.update(settings(self))
         env.update(self.checkpoints.environment())
         env.update(self.log.environment())
         env["TRIREME_PROGRESS"] = str(int(self.progress.every > 0 or self.timeout is not None))

@@ -224,7 +224,6 @@ static int poll_all(tr_transport *t)
     return count;
 }
 
-int64_t rings_next(void);
 int64_t rings_next(void)
 {
     int64_t next = INT64_MAX;
@@ -264,5 +263,6 @@ static void stop(tr_transport *t, bool is_clean)
 extern const tr_transport_table tr_transport_mpi;
 const tr_transport_table tr_transport_mpi = {
     .version = TR_TRANSPORT_VERSION, .name = "rings", .start = start, .rank = rank_of, .size = size_of,
-    .send = send_message, .beat = beat, .poll = poll_all, .drop = drop, .unsent = unsent, .stop = stop, .schedule = &turns_schedule,
+    .send = send_message, .beat = beat, .poll = poll_all, .drop = drop, .unsent = unsent, .stop = stop,
+    .schedule = &turns_schedule, .adapt = turns_adapt,
 };

@@ -134,7 +134,6 @@ static void hand_on(turns *t)
     t->digest = mix(t->digest ^ (uint64_t)(t->now - t->begun) ^ (uint64_t)(rank * MOST_THREADS + thread));
     next->state = TURNS_RUNS;
     t->runs_rank = rank;
-    t->runs_thread = thread;
     wake(next);
 }
 
@@ -183,9 +182,6 @@ static void wait_on(atomic_uint *word, unsigned who, unsigned seen, int64_t nano
     }
     rest(word && atomic_load(word) != seen ? 0 : nanoseconds, false, word, who);
 }
-
-/* Messages that are there already, and will have come, end the rest, too: rings.c. */
-int64_t rings_next(void);
 
 static void poll_for(int64_t nanoseconds)
 {
@@ -284,21 +280,51 @@ static void begin(void)
     await_turn(&rank->thread[0]);
 }
 
-static tr_doorbell *make_doorbell(int *file)
+const tr_schedule turns_schedule = {begin, clock_of, wait_on, poll_for, ring, announce, enter, leave};
+
+/* == the machine: one thread runs at a time, as on one processor ================================ */
+
+static int one_processor(void *self)
 {
+    (void)self;
+    return 1;
+}
+
+static int first_processor(void *self)
+{
+    (void)self;
+    return 0;
+}
+
+static tr_doorbell *make_doorbell(void *self, int *file)
+{
+    (void)self;
     *file = -1;
     return &shared->rank[own_rank].bell;
 }
 
-static tr_doorbell *open_doorbell(int64_t pid)
+static tr_doorbell *open_doorbell(void *self, int64_t pid, int file)
 {
+    (void)self, (void)file;
     for (int i = 0; i < shared->size; i++)
         if (shared->rank[i].pid == pid)
             return &shared->rank[i].bell;
     return NULL;
 }
 
-const tr_schedule turns_schedule = {begin, clock_of, wait_on, poll_for, ring, announce, enter, leave, make_doorbell, open_doorbell};
+static void close_doorbell(void *self, tr_doorbell *bell)
+{
+    (void)self, (void)bell;
+}
+
+void turns_adapt(tr_machine *machine)
+{
+    machine->processors = one_processor;
+    machine->processor = first_processor;
+    machine->make_doorbell = make_doorbell;
+    machine->open_doorbell = open_doorbell;
+    machine->close_doorbell = close_doorbell;
+}
 
 void turns_sleep(int64_t nanoseconds)
 {

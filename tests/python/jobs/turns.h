@@ -6,7 +6,7 @@
 #ifndef TR_TESTS_TURNS_H
 #define TR_TESTS_TURNS_H
 
-#include "pserver/transport/doorbell.h"
+#include "pserver/transport/machine.h"
 #include "pserver/util/schedule.h"
 
 #include <stdatomic.h>
@@ -32,7 +32,6 @@ typedef struct turns_thread {
 typedef struct turns_rank {
     pid_t        pid;                 /* 0: it has not begun */
     bool         is_gone;             /* its process has ended, or is about to */
-    atomic_bool  is_here;             /* it waits for the begin */
     int64_t      reported[MOST_RANKS];        /* when the transport reports the death of another rank to it; 0: never */
     turns_thread thread[MOST_THREADS];
     tr_doorbell  bell;
@@ -45,7 +44,7 @@ typedef struct turns {
     int64_t     handed;               /* turns so far */
     uint64_t    digest;               /* of all turns: two jobs of one seed have the same */
     atomic_int  awaited;              /* ranks that have not begun */
-    int         runs_rank, runs_thread;
+    int         runs_rank;            /* whose turn it is; -1: nobody's */
     struct { int rank; int64_t at; } kill[MOST_KILLS];
     turns_rank  rank[MOST_RANKS];
 } turns;
@@ -56,7 +55,11 @@ turns      *turns_of(int *rank);
 int64_t     turns_draw(turns *t, int64_t most);
 /* A message for this rank comes at that time. */
 void        turns_message(turns *t, int rank, int64_t at);
+/* When a message that is on its way, or a report, reaches this rank next (rings.c); INT64_MAX: none is. */
+int64_t     rings_next(void);
 extern const tr_schedule turns_schedule;
+/* Let the ranks share their doorbells, and see one processor. */
+void        turns_adapt(tr_machine *machine);
 /* For scripts, which sleep in the job's time. */
 void        turns_sleep(int64_t nanoseconds);
 
