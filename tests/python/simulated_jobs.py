@@ -1,4 +1,5 @@
-"""Jobs of scripts whose ranks take turns, in virtual time and under a seed (jobs/turns.h): such a job costs some tenths of a second, not three.
+"""Jobs of scripts whose ranks take turns, in virtual time and under a seed (jobs/turns.h): such a job costs some tenths of a second, not
+three.
 
 A process that has imported everything (`Zygote`) waits for jobs and forks their ranks. Each rank runs the script as Python does, with its
 own arguments, environment and end. Only mpirun and MPI are not there. A job is a function of its seed, and it can kill ranks at moments of
