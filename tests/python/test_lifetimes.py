@@ -84,7 +84,6 @@ def test_a_scope_within_a_scope(net):
 
     def infer(i):
         exe.run(net, feed=FEED, fetch_list=[net.loss], scope=scope.new_scope())
-        scope.drop_kids()
 
     assert_nothing_stays(infer)
 

@@ -146,7 +146,6 @@ class Scope(Handle):
         needs = (parent._native,) if parent is not None else ()
         self._native = Native(lib.tr_scope_new(parent._native.ptr if parent is not None else ffi.NULL),
                               lib.tr_scope_free, needs, "Scope")
-        self._kids: list[Scope] = []
         # Held while a program runs here: kids see what is in their parents.
         self._lock = new_lock_of(self) if parent is None else share_lock(self, parent)
         self._erased = 0                      # prepared runs are looked up anew when this changes
@@ -166,14 +165,11 @@ class Scope(Handle):
         return ScopeVariable(self, ptr, name) if ptr else None
 
     def new_scope(self) -> Scope:
-        """Return a scope inside this one, which lives until ``drop_kids``."""
-        kid = Scope(self)
-        self._kids.append(kid)
-        return kid
+        """Return a scope inside this one. It is freed when the script holds it no longer, nor anything in it."""
+        return Scope(self)
 
     def drop_kids(self) -> None:
-        """Free all scopes that ``new_scope`` has made here."""
-        self._kids.clear()
+        """Do nothing: scopes of ``new_scope`` are freed without a call. Scripts of Fluid make it."""
 
     def erase(self, names: Iterable[str]) -> None:
         """Free the variables of these ``names``, a list of texts."""
