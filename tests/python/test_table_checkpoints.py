@@ -78,6 +78,18 @@ def test_a_checkpoint_does_not_depend_on_the_number_of_servers(killed, tmp_path)
         assert len(table) and table.tobytes() == rows[1][name].tobytes(), name
 
 
+def test_equal_rows_have_equal_bytes_also_behind_their_fields(tmp_path):
+    """A row of 3 values and 2 states ends with 4 bytes of no field: the same ones, whatever lay where the array is made."""
+    alone("--steps", 3, *ARGS[2:], "--checkpoints", tmp_path / "c", script=TABLES)
+    found = checkpoints.newest(tmp_path / "c")
+    assert found.tables["user.table"].row_dtype.itemsize == 56
+    for _ in range(3):
+        rows = found.table_rows("user.table")
+        litter = [np.full(rows.nbytes // 8, -1) for _ in range(9)]
+        del litter
+        assert not np.frombuffer(found.table_rows("user.table").tobytes(), np.uint8).reshape(-1, 56)[:, 52:].any()
+
+
 def test_one_process_goes_on_from_a_jobs_checkpoint_and_a_job_from_its(tmp_path):
     """One trainer's curve is that of one process to the last bit, so all four ways end alike."""
     alone(*ARGS, "--out", tmp_path / "want.npz", script=TABLES)

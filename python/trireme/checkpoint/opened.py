@@ -157,10 +157,11 @@ class Checkpoint(Handle):
         out, size = ffi.new("void **"), ffi.new("int64_t *")
         check(lib.tr_checkpoint_read_table(out, size, self._native.ptr, table.index))
         try:
-            rows = np.frombuffer(bytes(ffi.buffer(out[0], size[0])), table.row_dtype)
+            rows = np.frombuffer(bytes(ffi.buffer(out[0], size[0])), f"V{table.row_dtype.itemsize}")
         finally:
             lib.tr_free(out[0])
-        return rows[np.argsort(rows["key"], kind="stable")]
+        order = np.argsort(rows.view(table.row_dtype)["key"], kind="stable")
+        return rows[order].view(table.row_dtype)       # sorted as records they would have any bytes behind their fields
 
     def find_table(self, name: str) -> Table:
         """Return what is said of a table; raise where there is none of that name."""
