@@ -116,6 +116,11 @@ def adam_w(p, g, rows, t):
     adam(p, g, rows, t)
 
 
+def decayed_adagrad_w(p, g, rows, t):
+    p.w *= 1 - 0.02
+    decayed_adagrad(p, g, rows, t)
+
+
 DENSE = {
     "sgd": (lambda: fluid.optimizer.SGD(RATE), sgd),
     "momentum": (lambda: fluid.optimizer.Momentum(RATE, 0.9), momentum),
@@ -132,6 +137,8 @@ DENSE = {
     "lamb": (lambda: fluid.optimizer.Lamb(RATE), lamb),
     "adam_w": (lambda: fluid.contrib.extend_with_decoupled_weight_decay(fluid.optimizer.Adam)(weight_decay=0.02, learning_rate=RATE),
                adam_w),
+    "decayed_adagrad_w": (lambda: fluid.contrib.extend_with_decoupled_weight_decay(fluid.optimizer.DecayedAdagrad)(
+        weight_decay=0.02, learning_rate=RATE), decayed_adagrad_w),
 }
 SPARSE = {
     "sgd": DENSE["sgd"],

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..parameters.sparse_table import is_tile
-from ..program import Block, Operator, Parameter, Variable
+from ..program import Parameter, Variable
 
 if TYPE_CHECKING:
     from ..parameters.regularizer import WeightDecayRegularizer
@@ -31,19 +30,13 @@ class AdagradOptimizer(Optimizer):
     """
 
     type = "adagrad"
+    _states: ClassVar = {"Moment": "moment"}
 
     def __init__(self, learning_rate: float | Variable, epsilon: float = 1e-6, regularization: WeightDecayRegularizer | None = None,
                  name: str | None = None, initial_accumulator_value: float = 0.0, **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
-        self._epsilon = self._number("epsilon", epsilon, at_least=0)
-        self._initial = self._number("initial_accumulator_value", initial_accumulator_value, at_least=0)
-
-    def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
-        for param in parameters:
-            self._add_accumulator("moment", param, fill_value=self._initial)
-
-    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
-        return self._append(block, param_and_grad, {"Moment": "moment"}, {"epsilon": self._epsilon})
+        self._attrs = {"epsilon": self._number("epsilon", epsilon, at_least=0)}
+        self._first_value = self._number("initial_accumulator_value", initial_accumulator_value, at_least=0)
 
 
 class DecayedAdagradOptimizer(Optimizer):
@@ -60,20 +53,13 @@ class DecayedAdagradOptimizer(Optimizer):
     """
 
     type = "decayed_adagrad"
+    _states: ClassVar = {"Moment": "moment"}
 
     def __init__(self, learning_rate: float | Variable, decay: float = 0.95, epsilon: float = 1e-6,
                  regularization: WeightDecayRegularizer | None = None, name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
-        self._decay = self._number("decay", decay, at_least=0, at_most=1)
-        self._epsilon = self._number("epsilon", epsilon, at_least=0)
-
-    def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
-        for param in parameters:
-            self._add_accumulator("moment", param)
-
-    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
-        return self._append(block, param_and_grad, {"Moment": "moment"},
-                            {"decay": self._decay, "epsilon": self._epsilon})
+        self._attrs = {"decay": self._number("decay", decay, at_least=0, at_most=1),
+                       "epsilon": self._number("epsilon", epsilon, at_least=0)}
 
 
 class AdamOptimizer(Optimizer):
@@ -94,39 +80,14 @@ class AdamOptimizer(Optimizer):
     """
 
     type = "adam"
+    _states: ClassVar = {"Moment1": "moment1", "Moment2": "moment2"}
+    _powers: ClassVar = {"Beta1Pow": ("beta1_pow_acc", "beta1"), "Beta2Pow": ("beta2_pow_acc", "beta2")}
 
     def __init__(self, learning_rate: float | Variable = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
                  regularization: WeightDecayRegularizer | None = None, name: str | None = None, lazy_mode: bool = False,
                  **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
-        self._beta1, self._beta2 = (self._number(what, beta, at_least=0, below=1)
-                                    for what, beta in (("beta1", beta1), ("beta2", beta2)))
-        self._epsilon, self._lazy_mode = self._number("epsilon", epsilon, at_least=0), lazy_mode
-
-    def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
-        for param in parameters:
-            self._add_accumulator("moment1", param)
-            self._add_accumulator("moment2", param)
-            self._add_accumulator("beta1_pow_acc", param, fill_value=self._beta1, shape=[1])
-            self._add_accumulator("beta2_pow_acc", param, fill_value=self._beta2, shape=[1])
-
-    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
-        param = param_and_grad[0]
-        powers = {"Beta1Pow": self._get_accumulator("beta1_pow_acc", param),
-                  "Beta2Pow": self._get_accumulator("beta2_pow_acc", param)}
-        return self._append(block, param_and_grad, {"Moment1": "moment1", "Moment2": "moment2"},
-                            {"beta1": self._beta1, "beta2": self._beta2, "epsilon": self._epsilon,
-                             "lazy_mode": self._lazy_mode}, powers)
-
-    def _finish_update(self, block: Block, params_grads: Sequence[tuple[Parameter, Variable]]) -> None:
-        for pair in params_grads:
-            with block.program._optimized_guard(pair):
-                for name, beta in (("beta1_pow_acc", self._beta1), ("beta2_pow_acc", self._beta2)):
-                    _multiply(block, self._get_accumulator(name, pair[0]), beta)
-
-
-def _multiply(block: Block, var: Variable, factor: float) -> None:
-    block.append_op(type="scale", inputs={"X": var}, outputs={"Out": var}, attrs={"scale": factor})
+        self._attrs = {**self._betas(beta1, beta2), "epsilon": self._number("epsilon", epsilon, at_least=0), "lazy_mode": lazy_mode}
 
 
 class AdamaxOptimizer(Optimizer):
@@ -145,30 +106,13 @@ class AdamaxOptimizer(Optimizer):
     """
 
     type = "adamax"
+    _states: ClassVar = {"Moment": "moment", "InfNorm": "inf_norm"}
+    _powers: ClassVar = {"Beta1Pow": ("beta1_pow_acc", "beta1")}
 
     def __init__(self, learning_rate: float | Variable = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
                  regularization: WeightDecayRegularizer | None = None, name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
-        self._beta1, self._beta2 = (self._number(what, beta, at_least=0, below=1)
-                                    for what, beta in (("beta1", beta1), ("beta2", beta2)))
-        self._epsilon = self._number("epsilon", epsilon, at_least=0)
-
-    def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
-        for param in parameters:
-            self._add_accumulator("moment", param)
-            self._add_accumulator("inf_norm", param)
-            self._add_accumulator("beta1_pow_acc", param, fill_value=self._beta1, shape=[1])
-
-    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
-        power = self._get_accumulator("beta1_pow_acc", param_and_grad[0])
-        return self._append(block, param_and_grad, {"Moment": "moment", "InfNorm": "inf_norm"},
-                            {"beta1": self._beta1, "beta2": self._beta2, "epsilon": self._epsilon},
-                            {"Beta1Pow": power})
-
-    def _finish_update(self, block: Block, params_grads: Sequence[tuple[Parameter, Variable]]) -> None:
-        for pair in params_grads:
-            with block.program._optimized_guard(pair):
-                _multiply(block, self._get_accumulator("beta1_pow_acc", pair[0]), self._beta1)
+        self._attrs = {**self._betas(beta1, beta2), "epsilon": self._number("epsilon", epsilon, at_least=0)}
 
 
 class AdadeltaOptimizer(Optimizer):
@@ -187,25 +131,13 @@ class AdadeltaOptimizer(Optimizer):
     """
 
     type = "adadelta"
+    _states: ClassVar = {"AvgSquaredGrad": "_avg_squared_grad", "AvgSquaredUpdate": "_avg_squared_update"}
+    _takes_rate = False
 
     def __init__(self, learning_rate: float | Variable, epsilon: float = 1e-6, rho: float = 0.95,
                  regularization: WeightDecayRegularizer | None = None, name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
-        self._epsilon = self._number("epsilon", epsilon, at_least=0)
-        self._rho = self._number("rho", rho, at_least=0, at_most=1)
-
-    def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
-        for param in parameters:
-            self._add_accumulator("_avg_squared_grad", param)
-            self._add_accumulator("_avg_squared_update", param)
-
-    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
-        param, grad = param_and_grad
-        vars = {"AvgSquaredGrad": self._get_accumulator("_avg_squared_grad", param),
-                "AvgSquaredUpdate": self._get_accumulator("_avg_squared_update", param)}
-        return block.append_op(type=self.type, inputs={"Param": param, "Grad": grad, **vars},
-                               outputs={"ParamOut": param, **{f"{slot}Out": var for slot, var in vars.items()}},
-                               attrs={"epsilon": self._epsilon, "rho": self._rho})
+        self._attrs = {"epsilon": self._number("epsilon", epsilon, at_least=0), "rho": self._number("rho", rho, at_least=0, at_most=1)}
 
 
 class RMSPropOptimizer(Optimizer):
@@ -224,6 +156,7 @@ class RMSPropOptimizer(Optimizer):
     """
 
     type = "rmsprop"
+    _states: ClassVar = {"Moment": "momentum", "MeanSquare": "mean_square", "MeanGrad": "mean_grad"}
 
     def __init__(self, learning_rate: float | Variable, rho: float = 0.95, epsilon: float = 1e-6, momentum: float = 0.0,
                  centered: bool = False, regularization: WeightDecayRegularizer | None = None, name: str | None = None,
@@ -232,15 +165,6 @@ class RMSPropOptimizer(Optimizer):
         self._attrs = {"decay": self._number("rho", rho, at_least=0, at_most=1),
                        "epsilon": self._number("epsilon", epsilon, at_least=0),
                        "momentum": self._number("momentum", momentum, at_least=0, at_most=1), "centered": bool(centered)}
-
-    def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
-        for param in parameters:
-            for name in ("momentum", "mean_square", "mean_grad"):
-                self._add_accumulator(name, param)
-
-    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
-        return self._append(block, param_and_grad, {"Moment": "momentum", "MeanSquare": "mean_square",
-                                                    "MeanGrad": "mean_grad"}, self._attrs)
 
 
 class FtrlOptimizer(Optimizer):
@@ -262,26 +186,13 @@ class FtrlOptimizer(Optimizer):
     """
 
     type = "ftrl"
+    _states: ClassVar = {"SquaredAccumulator": "squared", "LinearAccumulator": "linear"}
 
     def __init__(self, learning_rate: float | Variable, l1: float = 0.0, l2: float = 0.0, lr_power: float = -0.5,
                  regularization: WeightDecayRegularizer | None = None, name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
         self._attrs = {"l1": self._number("l1", l1, at_least=0), "l2": self._number("l2", l2, at_least=0),
                        "lr_power": self._number("lr_power", lr_power, at_most=0)}
-
-    def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
-        for param in parameters:
-            self._add_accumulator("squared", param)
-            self._add_accumulator("linear", param)
-
-    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
-        param, grad = param_and_grad
-        squared, linear = self._get_accumulator("squared", param), self._get_accumulator("linear", param)
-        return block.append_op(
-            type=self.type,
-            inputs={"Param": param, "Grad": grad, "SquaredAccumulator": squared, "LinearAccumulator": linear,
-                    "LearningRate": self._create_param_lr(param_and_grad)},
-            outputs={"ParamOut": param, "SquaredAccumOut": squared, "LinearAccumOut": linear}, attrs=self._attrs)
 
 
 class LambOptimizer(AdamOptimizer):
@@ -309,16 +220,13 @@ class LambOptimizer(AdamOptimizer):
                  epsilon: float = 1e-6, regularization: WeightDecayRegularizer | None = None, exclude_from_weight_decay_fn: Any = None,
                  name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, beta1, beta2, epsilon, regularization, name, **options)
+        self._attrs = {what: value for what, value in self._attrs.items() if what != "lazy_mode"}
         self._weight_decay = self._number("lamb_weight_decay", lamb_weight_decay, at_least=0)
         self._excludes = exclude_from_weight_decay_fn
 
-    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
-        param = param_and_grad[0]
-        powers = {"Beta1Pow": self._get_accumulator("beta1_pow_acc", param), "Beta2Pow": self._get_accumulator("beta2_pow_acc", param)}
+    def _attrs_of(self, param: Parameter) -> dict[str, Any]:
         decay = 0.0 if self._excludes is not None and self._excludes(param) else self._weight_decay
-        return self._append(block, param_and_grad, {"Moment1": "moment1", "Moment2": "moment2"},
-                            {"beta1": self._beta1, "beta2": self._beta2, "epsilon": self._epsilon, "weight_decay": decay,
-                             "per_row": is_tile(param)}, powers)
+        return {**self._attrs, "weight_decay": decay, "per_row": is_tile(param)}
 
 
 Adagrad = AdagradOptimizer

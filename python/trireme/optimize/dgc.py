@@ -104,7 +104,7 @@ class DGCMomentumOptimizer(MomentumOptimizer):
             sent = block.create_var(name=unique_name.generate(f"{param.name}.dgc"), dtype=param.dtype, shape=param.shape)
             block.append_op(type="dgc", inputs={"U": u, "V": v, "Grad": grad, "current_step": step},
                             outputs={"U_out": u, "V_out": v, "Grad_out": sent},
-                            attrs={"m": self._momentum, "use_nesterov": self._use_nesterov, "sparsity": self._shares,
+                            attrs={"m": self._attrs["mu"], "use_nesterov": self._attrs["use_nesterov"], "sparsity": self._shares,
                                    "rampup_begin_step": float(self._begin), "rampup_step": float(self._period)})
         self._sent.add(param.name)
         return sent

@@ -6,8 +6,8 @@ persistable variables named after the parameter, with their first values in the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..layers.tensor import create_global_var
 from ..native import unique_name
@@ -39,6 +39,12 @@ class Optimizer:
     """
 
     type = ""
+    # Of a kind whose update is one operator of this type:
+    _attrs: Mapping[str, Any] = {}                              # its attributes
+    _states: ClassVar[Mapping[str, str]] = {}                   # slot -> accumulator as large as the parameter, which is written back
+    _first_value = 0.0                                          # of these accumulators
+    _powers: ClassVar[Mapping[str, tuple[str, str]]] = {}       # slot -> accumulator of beta^t, and the attribute beta
+    _takes_rate = True
 
     def __init__(self, learning_rate: float | Variable, regularization: WeightDecayRegularizer | None = None, name: str | None = None, *,
                  grad_clip: BaseGradientClipAttr | None = None) -> None:
@@ -61,17 +67,42 @@ class Optimizer:
         """Return a hyperparameter as a float; an error names this optimizer."""
         return finite(f"{type(self).__name__}: {what}", value, **bounds)
 
+    def _betas(self, beta1: float, beta2: float) -> dict[str, float]:
+        return {what: self._number(what, beta, at_least=0, below=1) for what, beta in (("beta1", beta1), ("beta2", beta2))}
+
     # -- what a kind of optimizer says -----------------------------------------------------------------
 
     def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
         """Create what is remembered of each parameter."""
+        for param in parameters:
+            for name in self._states.values():
+                self._add_accumulator(name, param, fill_value=self._first_value)
+            for name, beta in self._powers.values():
+                self._add_accumulator(name, param, fill_value=self._attrs[beta], shape=[1])
+
+    def _attrs_of(self, param: Parameter) -> Mapping[str, Any]:
+        """Return the attributes of the operator that updates this parameter."""
+        return self._attrs
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
         """Append the operator that updates one parameter."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it updates")
+        if not self.type:
+            raise NotImplementedError(f"{type(self).__name__} does not say how it updates")
+        param, grad = param_and_grad
+        rate = {"LearningRate": self._create_param_lr(param_and_grad)} if self._takes_rate else {}
+        states = {slot: self._get_accumulator(name, param) for slot, name in self._states.items()}
+        powers = {slot: self._get_accumulator(name, param) for slot, (name, _) in self._powers.items()}
+        written = {f"{slot.removesuffix('ulator')}Out": var for slot, var in states.items()}       # SquaredAccumulator: SquaredAccumOut
+        return block.append_op(type=self.type, inputs={"Param": param, "Grad": grad, **rate, **states, **powers},
+                               outputs={"ParamOut": param, **written}, attrs=dict(self._attrs_of(param)))
 
     def _finish_update(self, block: Block, params_grads: Sequence[tuple[Parameter, Variable]]) -> None:
         """Append what comes once a step, after the updates."""
+        for pair in params_grads if self._powers else ():
+            with block.program._optimized_guard(pair):
+                for name, beta in self._powers.values():
+                    power = self._get_accumulator(name, pair[0])
+                    block.append_op(type="scale", inputs={"X": power}, outputs={"Out": power}, attrs={"scale": self._attrs[beta]})
 
     # -- learning rate and accumulators ------------------------------------------------------------------
 
@@ -119,17 +150,6 @@ class Optimizer:
             return self._accumulators[name][param.name]
         except KeyError:
             raise ValueError(f"there is no accumulator {name!r} of {param.name!r}") from None
-
-    def _append(self, block: Block, param_and_grad: tuple[Parameter, Variable], state: dict[str, str],
-                attrs: dict[str, Any] | None = None, extra: dict[str, Variable] | None = None,
-                suffix: str = "Out") -> Operator:
-        """Append the update: ``state`` maps input slots to accumulators; each is written back to slot + suffix."""
-        param, grad = param_and_grad
-        vars = {slot: self._get_accumulator(name, param) for slot, name in state.items()}
-        inputs = {"Param": param, "Grad": grad, "LearningRate": self._create_param_lr(param_and_grad), **vars,
-                  **(extra or {})}
-        outputs = {"ParamOut": param, **{slot + suffix: var for slot, var in vars.items()}}
-        return block.append_op(type=self.type, inputs=inputs, outputs=outputs, attrs=attrs)
 
     # -- what scripts call ---------------------------------------------------------------------------------
 
@@ -197,9 +217,6 @@ class SGDOptimizer(Optimizer):
 
     type = "sgd"
 
-    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
-        return self._append(block, param_and_grad, {})
-
 
 class MomentumOptimizer(Optimizer):
     """``v = momentum * v + g;  w -= rate * v``, or, by Nesterov, ``w -= rate * (g + momentum * v)``
@@ -217,19 +234,12 @@ class MomentumOptimizer(Optimizer):
     """
 
     type = "momentum"
+    _states: ClassVar = {"Velocity": "velocity"}
 
     def __init__(self, learning_rate: float | Variable, momentum: float, use_nesterov: bool = False,
                  regularization: WeightDecayRegularizer | None = None, name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
-        self._momentum, self._use_nesterov = self._number("momentum", momentum, at_least=0, at_most=1), bool(use_nesterov)
-
-    def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
-        for param in parameters:
-            self._add_accumulator("velocity", param)
-
-    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
-        return self._append(block, param_and_grad, {"Velocity": "velocity"},
-                            {"mu": self._momentum, "use_nesterov": self._use_nesterov})
+        self._attrs = {"mu": self._number("momentum", momentum, at_least=0, at_most=1), "use_nesterov": bool(use_nesterov)}
 
 
 class LarsMomentumOptimizer(Optimizer):
@@ -251,6 +261,7 @@ class LarsMomentumOptimizer(Optimizer):
     """
 
     type = "lars_momentum"
+    _states: ClassVar = {"Velocity": "velocity"}
 
     def __init__(self, learning_rate: float | Variable, momentum: float, lars_coeff: float = 0.001,
                  lars_weight_decay: float = 0.0005, regularization: WeightDecayRegularizer | None = None, name: str | None = None,
@@ -260,13 +271,8 @@ class LarsMomentumOptimizer(Optimizer):
                        "lars_coeff": self._number("lars_coeff", lars_coeff, at_least=0),
                        "lars_weight_decay": self._number("lars_weight_decay", lars_weight_decay, at_least=0)}
 
-    def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
-        for param in parameters:
-            self._add_accumulator("velocity", param)
-
-    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
-        attrs = {**self._attrs, "per_row": True} if is_tile(param_and_grad[0]) else self._attrs
-        return self._append(block, param_and_grad, {"Velocity": "velocity"}, attrs)
+    def _attrs_of(self, param: Parameter) -> Mapping[str, Any]:
+        return {**self._attrs, "per_row": True} if is_tile(param) else self._attrs
 
 
 SGD = SGDOptimizer

@@ -3,8 +3,7 @@
  *
  * The state lies in memory that the ranks share. Only the thread whose turn it is writes there; where a process has ended in the
  * middle of its turn, its parent (turns_reap). */
-#ifndef TR_TESTS_TURNS_H
-#define TR_TESTS_TURNS_H
+#pragma once
 
 #include "pserver/transport/machine.h"
 #include "pserver/util/schedule.h"
@@ -75,5 +74,3 @@ void turns_kill(void *memory, int rank, int64_t after);
 void turns_reap(void *memory, int rank, bool has_failed);
 /* Turns, virtual nanoseconds since the begin, and the digest. */
 void turns_count(const void *memory, int64_t out[3]);
-
-#endif
