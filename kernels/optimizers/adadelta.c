@@ -40,13 +40,11 @@ TR_REGISTER_OP(adadelta, .locality = TR_POINTWISE, .proto = &proto, .kernels = T
 static tr_status NAME(adadelta)(const tr_run *io)
 {
     const attrs   *a = io->attrs;
-    T             *p = io->out[PARAM_OUT]->data;
-    T             *sg = io->out[SQUARED_GRAD_OUT]->data, *su = io->out[SQUARED_UPDATE_OUT]->data;
     NAME(tr_sweep) s;
 
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD, -1));
     while (NAME(tr__sweep_next)(&s))
-        NAME(tr_adadelta)(p + s.begin, sg + s.begin, su + s.begin, s.from, s.g, a->rho, a->epsilon, s.count);
+        NAME(tr_adadelta)(s.to[0], s.to[1], s.to[2], s.from, s.g, a->rho, a->epsilon, s.count);
     return TR_OK;
 }
 

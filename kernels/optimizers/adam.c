@@ -62,9 +62,9 @@ static tr_status NAME(adam)(const tr_run *io)
         NAME(tr_adam_rows)(p, m1, m2, &g, rate, a->beta1, a->beta2, a->epsilon);
         return TR_OK;
     }
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD, -1));
     while (NAME(tr__sweep_next)(&s))
-        NAME(tr_adam)(p + s.begin, m1 + s.begin, m2 + s.begin, s.from, s.g, rate, a->beta1, a->beta2, a->epsilon, s.count);
+        NAME(tr_adam)(s.to[0], s.to[1], s.to[2], s.from, s.g, rate, a->beta1, a->beta2, a->epsilon, s.count);
     return TR_OK;
 }
 

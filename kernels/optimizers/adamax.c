@@ -40,19 +40,13 @@ TR_REGISTER_OP(adamax, .locality = TR_POINTWISE, .proto = &proto, .kernels = TR_
 
 static tr_status NAME(adamax)(const tr_run *io)
 {
-    double rate;
-
-    TR_TRY(tr__optimizer_rate(&rate, io, LEARNING_RATE));
     const attrs   *a = io->attrs;
-    const T        lr = (T)rate;
     const T        beta1_pow = (T)tr__optimizer_number(io->in[BETA1_POW]);
-    T             *p = io->out[PARAM_OUT]->data, *m = io->out[MOMENT_OUT]->data, *u = io->out[INF_NORM_OUT]->data;
     NAME(tr_sweep) s;
 
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD, LEARNING_RATE));
     while (NAME(tr__sweep_next)(&s))
-        NAME(tr_adamax)(p + s.begin, m + s.begin, u + s.begin, s.from, s.g, lr, a->beta1, a->beta2, a->epsilon, beta1_pow,
-                        s.count);
+        NAME(tr_adamax)(s.to[0], s.to[1], s.to[2], s.from, s.g, s.rate, a->beta1, a->beta2, a->epsilon, beta1_pow, s.count);
     return TR_OK;
 }
 

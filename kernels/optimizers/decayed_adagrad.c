@@ -35,17 +35,12 @@ TR_REGISTER_OP(decayed_adagrad, .locality = TR_POINTWISE, .proto = &proto, .kern
 
 static tr_status NAME(decayed_adagrad)(const tr_run *io)
 {
-    double rate;
-
-    TR_TRY(tr__optimizer_rate(&rate, io, LEARNING_RATE));
     const attrs   *a = io->attrs;
-    const T        lr = (T)rate;
-    T             *p = io->out[PARAM_OUT]->data, *m = io->out[MOMENT_OUT]->data;
     NAME(tr_sweep) s;
 
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD, LEARNING_RATE));
     while (NAME(tr__sweep_next)(&s))
-        NAME(tr_decayed_adagrad)(p + s.begin, m + s.begin, s.from, s.g, lr, a->decay, a->epsilon, s.count);
+        NAME(tr_decayed_adagrad)(s.to[0], s.to[1], s.from, s.g, s.rate, a->decay, a->epsilon, s.count);
     return TR_OK;
 }
 

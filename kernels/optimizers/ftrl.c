@@ -38,17 +38,12 @@ TR_REGISTER_OP(ftrl, .locality = TR_POINTWISE, .proto = &proto, .kernels = TR_FL
 
 static tr_status NAME(ftrl)(const tr_run *io)
 {
-    double rate;
-
-    TR_TRY(tr__optimizer_rate(&rate, io, LEARNING_RATE));
     const attrs   *a = io->attrs;
-    const T        lr = (T)rate;
-    T             *p = io->out[PARAM_OUT]->data, *sq = io->out[SQUARED_OUT]->data, *linear = io->out[LINEAR_OUT]->data;
     NAME(tr_sweep) s;
 
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD, LEARNING_RATE));
     while (NAME(tr__sweep_next)(&s))
-        NAME(tr_ftrl)(p + s.begin, sq + s.begin, linear + s.begin, s.from, s.g, lr, a->l1, a->l2, a->lr_power, s.count);
+        NAME(tr_ftrl)(s.to[0], s.to[1], s.to[2], s.from, s.g, s.rate, a->l1, a->l2, a->lr_power, s.count);
     return TR_OK;
 }
 

@@ -93,9 +93,9 @@ static tr_status NAME(lamb)(const tr_run *io)
     NAME(tr_sweep) s;
 
     tr__optimizer_load(io, states);
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD, -1));
     while (NAME(tr__sweep_next)(&s))
-        NAME(move_moments)(m1 + s.begin, m2 + s.begin, s.g, a, s.count);
+        NAME(move_moments)(s.to[1], s.to[2], s.g, a, s.count);
     TR_TRY(tr_run_scratch((void **)&step, io, (size_t)n * sizeof(T)));
     for (int64_t i = 0, width = params > 0 ? n / params : 0; i < params; i++)
         NAME(apply)(p + i * width, m1 + i * width, m2 + i * width, step, a, rate, unbias1, unbias2, width);

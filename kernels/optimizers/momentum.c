@@ -37,17 +37,12 @@ TR_REGISTER_OP(momentum, .locality = TR_POINTWISE, .proto = &proto, .kernels = T
 
 static tr_status NAME(momentum)(const tr_run *io)
 {
-    double rate;
-
-    TR_TRY(tr__optimizer_rate(&rate, io, LEARNING_RATE));
     const attrs   *a = io->attrs;
-    const T        lr = (T)rate;
-    T             *p = io->out[PARAM_OUT]->data, *v = io->out[VELOCITY_OUT]->data;
     NAME(tr_sweep) s;
 
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD, LEARNING_RATE));
     while (NAME(tr__sweep_next)(&s))
-        NAME(tr_momentum)(p + s.begin, v + s.begin, s.from, s.g, lr, a->mu, a->use_nesterov, s.count);
+        NAME(tr_momentum)(s.to[0], s.to[1], s.from, s.g, s.rate, a->mu, a->use_nesterov, s.count);
     return TR_OK;
 }
 

@@ -99,14 +99,19 @@ void NAME(tr__optimizer_from)(const T *from[TR_OPTIMIZER_ARRAYS], const tr_run *
             from[count++] = io->in[s->in]->data;
 }
 
-tr_status NAME(tr__sweep_begin)(NAME(tr_sweep) *s, const tr_run *io, const tr_optimizer_state *states, int grad)
+tr_status NAME(tr__sweep_begin)(NAME(tr_sweep) *s, const tr_run *io, const tr_optimizer_state *states, int grad, int rate)
 {
     const tr_tensor *g = io->in[grad];
     const int        param = states[0].in;
+    double           learning_rate = 0;
     void            *buffer;
 
-    *s = (NAME(tr_sweep)){.g = g->data, .numel = tr_tensor_count(io->in[param])};
+    if (rate >= 0)
+        TR_TRY(tr__optimizer_rate(&learning_rate, io, rate));
+    *s = (NAME(tr_sweep)){.g = g->data, .rate = (T)learning_rate, .numel = tr_tensor_count(io->in[param])};
     s->step = s->numel;
+    for (int i = 0; states[i].in >= 0; i++)
+        s->to[i] = io->out[states[i].out] ? io->out[states[i].out]->data : NULL;
     if (!g->rows) {                                        /* one range */
         NAME(tr__optimizer_from)(s->inputs, io, states);
         s->from = s->inputs;
@@ -140,6 +145,8 @@ static void NAME(fill_buffer)(NAME(tr_sweep) *s)
 
 bool NAME(tr__sweep_next)(NAME(tr_sweep) *s)
 {
+    for (int i = 0; i < TR_OPTIMIZER_ARRAYS && s->to[i]; i++)
+        s->to[i] += s->count;
     s->begin += s->count;
     if (s->begin >= s->numel)
         return false;

@@ -7,9 +7,9 @@
  * still moves the state of most optimizers. tr_sweep hides the difference:
  *
  *     tr_sweep_f32 s;
- *     TR_TRY(tr__sweep_begin_f32(&s, io, states, GRAD));
+ *     TR_TRY(tr__sweep_begin_f32(&s, io, states, GRAD, LEARNING_RATE));
  *     while (tr__sweep_next_f32(&s))
- *         tr_adagrad_f32(p + s.begin, m + s.begin, s.from, s.g, lr, epsilon, s.count);
+ *         tr_adagrad_f32(s.to[0], s.to[1], s.from, s.g, s.rate, epsilon, s.count);
  *
  * Where rows without a gradient do not change at all (SGD, Adagrad, lazy Adam), tr__grad_rows gives just the rows. */
 #ifndef TR_KERNELS_OPTIMIZER_H
@@ -50,7 +50,9 @@ void NAME(tr__optimizer_from)(const T *from[TR_OPTIMIZER_ARRAYS], const tr_run *
 /* A walk over all elements of a parameter in one or more ranges, each with its gradient. */
 typedef struct NAME(tr_sweep) {
     const T     *g;                       /* gradient of the elements [begin, begin + count) */
+    T           *to[TR_OPTIMIZER_ARRAYS]; /* the parameter and its states from `begin` on, in the order of `states` */
     const T     *const *from;             /* where they are read; NULL: in place */
+    T            rate;                    /* the learning rate */
     int64_t      begin, count;
     int64_t      numel, step;             /* of the parameter; of one range */
     tr_grad_rows sparse;                  /* rows NULL: dense */
@@ -60,7 +62,8 @@ typedef struct NAME(tr_sweep) {
     const T     *inputs[TR_OPTIMIZER_ARRAYS];
 } NAME(tr_sweep);
 
-tr_status NAME(tr__sweep_begin)(NAME(tr_sweep) *s, const tr_run *io, const tr_optimizer_state *states, int grad);
+/* `rate` is the slot of the learning rate; -1: there is none. */
+tr_status NAME(tr__sweep_begin)(NAME(tr_sweep) *s, const tr_run *io, const tr_optimizer_state *states, int grad, int rate);
 bool      NAME(tr__sweep_next)(NAME(tr_sweep) *s);
 
 #endif

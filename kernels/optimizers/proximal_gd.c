@@ -36,17 +36,12 @@ TR_REGISTER_OP(proximal_gd, .locality = TR_POINTWISE, .proto = &proto, .kernels 
 
 static tr_status NAME(proximal_gd)(const tr_run *io)
 {
-    double rate;
-
-    TR_TRY(tr__optimizer_rate(&rate, io, LEARNING_RATE));
     const attrs   *a = io->attrs;
-    const T        lr = (T)rate;
-    T             *p = io->out[PARAM_OUT]->data;
     NAME(tr_sweep) s;
 
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD, LEARNING_RATE));
     while (NAME(tr__sweep_next)(&s))
-        NAME(tr_proximal_gd)(p + s.begin, s.from, s.g, lr, a->l1, a->l2, s.count);
+        NAME(tr_proximal_gd)(s.to[0], s.from, s.g, s.rate, a->l1, a->l2, s.count);
     return TR_OK;
 }
 

@@ -48,12 +48,7 @@ TR_REGISTER_OP(rmsprop, .locality = TR_POINTWISE, .proto = &proto, .kernels = TR
 
 static tr_status NAME(rmsprop)(const tr_run *io)
 {
-    double rate;
-
-    TR_TRY(tr__optimizer_rate(&rate, io, LEARNING_RATE));
     const attrs   *a = io->attrs;
-    const T        lr = (T)rate;
-    T             *p = io->out[PARAM_OUT]->data, *v = io->out[MOMENT_OUT]->data, *ms = io->out[MEAN_SQUARE_OUT]->data;
     T             *mg = io->out[MEAN_GRAD_OUT] ? io->out[MEAN_GRAD_OUT]->data : NULL;
     NAME(tr_sweep) s;
 
@@ -61,10 +56,10 @@ static tr_status NAME(rmsprop)(const tr_run *io)
         return tr_fail(TR_EINVAL, "rmsprop: centered needs MeanGrad and MeanGradOut");
     if (!a->centered && mg && io->in[MEAN_GRAD] && io->in[MEAN_GRAD]->data != mg)     /* not used, but kept */
         memcpy(mg, io->in[MEAN_GRAD]->data, (size_t)tr_tensor_count(io->in[PARAM]) * sizeof(T));
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, states, GRAD, LEARNING_RATE));
     while (NAME(tr__sweep_next)(&s))
-        NAME(tr_rmsprop)(p + s.begin, v + s.begin, ms + s.begin, a->centered ? mg + s.begin : NULL, s.from, s.g, lr,
-                         a->decay, a->momentum, a->epsilon, s.count);
+        NAME(tr_rmsprop)(s.to[0], s.to[1], s.to[2], a->centered ? s.to[3] : NULL, s.from, s.g, s.rate, a->decay, a->momentum,
+                         a->epsilon, s.count);
     return TR_OK;
 }
 
