@@ -13,8 +13,7 @@
  * `full` is a folder with a whole model, each `delta` one with the parameters, and the rows of tables that changed since the one before.
  * The number after a folder is the checksum of its file `__checksums__`, which has those of its files (storage/checkpoint/checksums.h).
  * `end` has the checksum of the lines before. An export of version 1 has no checksums. */
-#ifndef TR_SERVING_EXPORT_H
-#define TR_SERVING_EXPORT_H
+#pragma once
 
 #include "storage/checkpoint/checksums.h"
 
@@ -38,5 +37,3 @@ tr_status tr_export_read(tr_export *out, const char *folder);
 /* The folder is one saved model, whose program lies in `model_file`. */
 tr_status tr_export_lone(tr_export *out, const char *folder, const char *model_file);
 void      tr_export_deinit(tr_export *export);
-
-#endif

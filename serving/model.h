@@ -2,8 +2,7 @@
  *
  * Nothing of a model changes while it is served. A newer export is another model; the older one lives until its last run has ended, so that
  * no run sees parameters of two. */
-#ifndef TR_SERVING_MODEL_H
-#define TR_SERVING_MODEL_H
+#pragma once
 
 #include "serving/export.h"
 
@@ -37,5 +36,3 @@ tr_status tr_model_load(tr_model **out, const tr_export *from, const char *model
 /* Its runners are freed. */
 void      tr_model_free(tr_model *model);
 const tr_var_desc *tr_model_feed(const tr_model *model, int index);
-
-#endif

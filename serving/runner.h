@@ -2,8 +2,7 @@
  *
  * A runner is what one run needs for itself: a clone of the program, a scope for intermediate values above the shared one, an executor and
  * its plan. A run takes an idle runner of its model, or makes one, and gives it back. */
-#ifndef TR_SERVING_RUNNER_H
-#define TR_SERVING_RUNNER_H
+#pragma once
 
 #include "serving/model.h"
 
@@ -23,5 +22,3 @@ tr_status tr_runner_new(tr_runner **out, tr_model *model);
 void      tr_runner_free(tr_runner *runner);
 /* Run, and copy what came out to `results`. */
 tr_status tr_runner_run(tr_runner *runner, const tr_feed *feeds, tr_tensor *const *results);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Each of the three has a list of its bonds. One lock of the process guards all lists, since a thread may free a scope while another one
  * prepares a plan by the same executor. Whoever cuts a bond has taken it off all lists before; no lock is held while it is freed. */
-#ifndef TR_FRAMEWORK_BOND_H
-#define TR_FRAMEWORK_BOND_H
+#pragma once
 
 typedef enum tr_bond_end { TR_BOND_EXECUTOR, TR_BOND_PROGRAM, TR_BOND_SCOPE, TR_BOND_ENDS } tr_bond_end;
 
@@ -24,5 +23,3 @@ tr_bond *tr__bond_find(tr_bond **const owner[TR_BOND_ENDS]);
 void     tr__bond_tie(tr_bond *bond, tr_bond **const owner[TR_BOND_ENDS]);
 /* Without the lock. Cut all bonds of one owner, or those that it has with another one as well, unless that is NULL. */
 void     tr__bonds_cut(tr_bond **owner, tr_bond_end end, tr_bond **other, tr_bond_end other_end);
-
-#endif

@@ -4,8 +4,7 @@
  * loaded. Whatever such a function calls must be TR_INLINE: only what is inlined is cloned along.
  * It is empty under sanitizers (their start-up runs before the choice can be made), for compilers
  * without the attribute and on other CPUs: the plain function is the reference and always exists. */
-#ifndef TR_FRAMEWORK_COMPILER_H
-#define TR_FRAMEWORK_COMPILER_H
+#pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(TR_SANITIZE)
 #define TR_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -36,5 +35,3 @@
 #define TR_COUNT(a)    ((int)(sizeof(a) / sizeof((a)[0])))
 
 enum { TR_CACHE_LINE = 64 };
-
-#endif

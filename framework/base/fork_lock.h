@@ -7,8 +7,7 @@
  *
  * What must stay true: a thread that holds such a lock takes no other one, does not fork, and does not wait for a condition. Then a fork may
  * take them in any order. */
-#ifndef TR_FRAMEWORK_FORK_LOCK_H
-#define TR_FRAMEWORK_FORK_LOCK_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -28,5 +27,3 @@ void tr__fork_lock_init(tr_fork_lock *lock);
 void tr__fork_lock_deinit(tr_fork_lock *lock);
 void tr__fork_lock_take(tr_fork_lock *lock);
 void tr__fork_lock_release(tr_fork_lock *lock);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Keys are borrowed: they must live as long as they are in the map (they are mostly the name inside the
  * value). The memory is the map's; the values are the caller's. */
-#ifndef TR_FRAMEWORK_MAP_H
-#define TR_FRAMEWORK_MAP_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ void  *tr_map_remove(tr_map *map, const char *key);              /* what was the
 int    tr_map_compact(tr_map *map);                              /* close the holes of removed entries; -1: no memory */
 
 /* for (size_t i = 0; i < map->entry_count; i++) if (map->entries[i].key) ... visits in order of insertion. */
-
-#endif

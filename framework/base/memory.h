@@ -9,8 +9,7 @@
  * Large arrays lie in huge pages where the machine gives them to who asks (transparent_hugepage: madvise or always). Another rank
  * of the host that reads such an array has the kernel look up one page where there would be 512, which is most of what small pages
  * cost: a gradient of 16 MiB is received at 6.5 GB/s instead of 3.7. */
-#ifndef TR_FRAMEWORK_MEMORY_H
-#define TR_FRAMEWORK_MEMORY_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -39,5 +38,3 @@ unsigned long long tr__address_limit(void);
 /* A library of others ends the process, or crashes, where it gets no addresses. Has a limited process fewer than `bytes` left? Then `error`
  * says so. */
 bool tr__lacks_addresses(char *error, size_t size, const char *library, size_t bytes);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * It says yes or no about a whole message (program_damage.c finds the part), and its strings end at their first zero
  * byte, whatever the message has behind that. */
-#ifndef TR_FRAMEWORK_MESSAGE_H
-#define TR_FRAMEWORK_MESSAGE_H
+#pragma once
 
 #include <protobuf-c/protobuf-c.h>
 
@@ -27,5 +26,3 @@ bool tr__message_next(tr_message_cursor *c, tr_message_field *f);
 
 /* TR_EFORMAT where a string of a message that protobuf-c has read, or of a message in it, has a zero byte. */
 tr_status tr__message_check_strings(const ProtobufCMessageDescriptor *type, const void *bytes, size_t size);
-
-#endif

@@ -6,8 +6,7 @@
  * that the core derives from checked ones (X@GRAD) are not checked again.
  *
  * A name may become the path of a file. tr_path_inside (path.c) says which ones may. */
-#ifndef TR_FRAMEWORK_NAME_H
-#define TR_FRAMEWORK_NAME_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@ int32_t tr__code_point(const uint8_t **at);
 /* Up to 80 bytes of a text as a message can show them: "a\x00b". `room` has at least TR_NAME_SHOWN bytes. */
 enum { TR_NAME_SHOWN = 4 * 80 + 4 };
 const char *tr__name_show(char *room, const char *text, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* name_list.h - a list of names that grows. The names themselves are somebody else's. */
-#ifndef TR_FRAMEWORK_NAME_LIST_H
-#define TR_FRAMEWORK_NAME_LIST_H
+#pragma once
 
 typedef struct tr__name_list {
     const char **name;                /* owned: the array, not the names */
@@ -9,5 +8,3 @@ typedef struct tr__name_list {
 
 void tr__name_list_add(tr__name_list *list, const char *name);
 void tr__name_list_deinit(tr__name_list *list);
-
-#endif

@@ -1,6 +1,5 @@
 /* nearest.h - "did you mean ...": the candidate that takes the fewest changes of letters to become a name. */
-#ifndef TR_FRAMEWORK_NEAREST_H
-#define TR_FRAMEWORK_NEAREST_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -14,5 +13,3 @@ typedef struct tr_nearest {
 void tr_nearest_try(tr_nearest *nearest, const char *candidate);
 /* Near enough that a slip of the finger explains it. */
 bool tr_nearest_is_close(const tr_nearest *nearest);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * What must stay true: the byte after a text in place is part of no number, such as a NUL after the last line. So no function here needs
  * the text's length. */
-#ifndef TR_FRAMEWORK_NUMBER_H
-#define TR_FRAMEWORK_NUMBER_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -37,5 +36,3 @@ int tr__print(FILE *out, const char *format, ...) __attribute__((format(printf, 
 bool tr__is_alnum(char c);
 /* Are the first `size` characters equal, but for the case of ASCII's letters? A text may end before. */
 bool tr__is_like(const char *a, const char *b, size_t size);
-
-#endif

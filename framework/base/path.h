@@ -5,8 +5,7 @@
  * FIFO would block for ever, a device could do anything.
  *
  * The check looks at the folder as it is. It does not protect against somebody who changes the folder meanwhile. */
-#ifndef TR_FRAMEWORK_PATH_H
-#define TR_FRAMEWORK_PATH_H
+#pragma once
 
 #include <stdio.h>
 
@@ -21,5 +20,3 @@ tr_status tr_path_open(int *fd, uint64_t *size, const char *path);
 tr_status tr_path_fopen(FILE **in, uint64_t *size, const char *path);
 /* All bytes of a regular file of at most `most` bytes, malloc'ed, with a zero after them. */
 tr_status tr_path_read(uint8_t **bytes, size_t *size, const char *path, uint64_t most);
-
-#endif

@@ -3,8 +3,7 @@
  * Compute with these wherever a factor is an attribute, or a dimension whose product was not checked yet. A result that
  * reached TR_SIZE_MAX stays there, so one comparison at the end is enough: no tensor may have more bytes than
  * TR_MAX_BYTES (op_check.c, tensor.c). Operands are 0 or more. */
-#ifndef TR_FRAMEWORK_SIZE_H
-#define TR_FRAMEWORK_SIZE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ static inline int64_t tr_size_volume(const int64_t extent[3])
 {
     return tr_size_mul(tr_size_mul(extent[0], extent[1]), extent[2]);
 }
-
-#endif

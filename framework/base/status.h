@@ -2,8 +2,7 @@
  *
  * tr_fail starts the trail where the values are known; TR_TRY adds a line for each frame the failure
  * passes through, where the environment has TRIREME_BACKTRACE=1: users need the message, and we the frames. The text is per thread and of bounded size: a failure never allocates. */
-#ifndef TR_FRAMEWORK_STATUS_H
-#define TR_FRAMEWORK_STATUS_H
+#pragma once
 
 #include "framework/trireme.h"
 
@@ -32,5 +31,3 @@ tr_status tr__trail(tr_status status, const char *function, const char *file, in
             goto label;                                                     \
         }                                                                   \
     } while (0)
-
-#endif

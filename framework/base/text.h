@@ -1,7 +1,6 @@
 /* text.h - a text that grows at its end. A failed allocation is remembered and reported once, by tr_text_take,
  * so that printing code need not check every line. */
-#ifndef TR_FRAMEWORK_TEXT_H
-#define TR_FRAMEWORK_TEXT_H
+#pragma once
 
 #include "framework/base/status.h"
 
@@ -16,5 +15,3 @@ void tr_text_add_bytes(tr_text *text, const char *bytes, size_t size);
 /* The text is the caller's, to be freed by tr_free; `text` is empty again. */
 tr_status tr_text_take(char **out, tr_text *text);
 void      tr_text_deinit(tr_text *text);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * So a holder never follows a pointer to an object that is gone, and the owner need not know its holders. Any thread may call these. The owner ends a
  * reference when no call that has asked for the object is still under way. */
-#ifndef TR_FRAMEWORK_WEAK_H
-#define TR_FRAMEWORK_WEAK_H
+#pragma once
 
 typedef struct tr_weak tr_weak;
 
@@ -16,5 +15,3 @@ void     tr__weak_release(tr_weak *weak);
 void    *tr__weak_object(const tr_weak *weak);
 /* The object is gone. The owner still releases its own reference. */
 void     tr__weak_end(tr_weak *weak);
-
-#endif

@@ -22,8 +22,7 @@
  *     second time for it.
  *   - A variable whose gradient is stopped is a constant in gradients of gradients, too.
  *   - The gradient rule reads all inputs and outputs. What the derived gradient does not need costs nothing. */
-#ifndef TR_FRAMEWORK_COMPOSITE_H
-#define TR_FRAMEWORK_COMPOSITE_H
+#pragma once
 
 #include "framework/operators/op.h"
 #include "framework/programs/program.h"
@@ -72,5 +71,3 @@ tr_status tr__body_init_gradient(tr__body *parts, const tr_op *op, const tr_op_d
 /* Keep the parts on which the variables in `needed` depend, which gets these parts' inputs, too. */
 void      tr__body_mark(tr__body *parts, tr_map *needed);
 void      tr__body_deinit(tr__body *parts);
-
-#endif

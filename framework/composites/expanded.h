@@ -2,8 +2,7 @@
  *
  * The parts of a gradient operator read what the parts of its forward operator have computed, where that stands before it
  * in the same block with the same arguments and attributes. Otherwise the body is computed once more. */
-#ifndef TR_FRAMEWORK_EXPANDED_H
-#define TR_FRAMEWORK_EXPANDED_H
+#pragma once
 
 #include "framework/programs/program.h"
 
@@ -22,5 +21,3 @@ typedef struct tr_expanded {
 /* *out is NULL where the program has no composite operators, and all inputs of gradient operators (foreign_inputs.h). */
 tr_status tr__expand(tr_expanded **out, const tr_program *program);
 void      tr__expanded_free(tr_expanded *expanded);
-
-#endif

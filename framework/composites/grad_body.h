@@ -2,8 +2,7 @@
  *
  * The gradient operator computes what the operators of the rule's `body` compute. Or the rule has `parts`: then the gradient operator
  * computes the gradient of these, as that of a composite operator does. Its own gradient is that of the operators found either way. */
-#ifndef TR_FRAMEWORK_GRAD_BODY_H
-#define TR_FRAMEWORK_GRAD_BODY_H
+#pragma once
 
 #include "framework/gradients/grad_maker.h"
 
@@ -14,5 +13,3 @@ tr_status tr__second_body(tr_grad_maker *maker);
 tr_status tr__grad_by_parts(tr_grad_maker *maker);
 /* The same for outputs that are constant, such as 1 where a loss is active: gradients end there. */
 tr_status tr__grad_ends(tr_grad_maker *maker);
-
-#endif

@@ -6,12 +6,9 @@
  *
  * An output without the name of its slot is of the operator's first one. Attributes that are left out have their
  * defaults. The lines are ours: one that cannot be read is a mistake in the operator (TR_EINTERNAL). */
-#ifndef TR_FRAMEWORK_OP_TEXT_H
-#define TR_FRAMEWORK_OP_TEXT_H
+#pragma once
 
 #include "framework/programs/program.h"
 
 /* The operator is the caller's (tr_op_desc_free). */
 tr_status tr__op_desc_parse(tr_op_desc **out, const char *line);
-
-#endif

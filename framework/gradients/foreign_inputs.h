@@ -3,8 +3,7 @@
  * Each framework decides what of the forward operator a gradient operator reads. Fluid's elementwise_add_grad, for example, has no X, whose shape ours
  * reads. What is missing stands in the forward operator, which is found by the gradients that both name. What a gradient operator has beyond that is
  * not needed. Of any other operator an unknown input would change the result, so it is refused. */
-#ifndef TR_FRAMEWORK_FOREIGN_INPUTS_H
-#define TR_FRAMEWORK_FOREIGN_INPUTS_H
+#pragma once
 
 #include "framework/programs/program.h"
 
@@ -18,5 +17,3 @@ void tr__gradients_complete(tr_program *program);
  * result would be another one. A gradient operator may name more of its forward operator's variables than ours reads; and gradients of more outputs,
  * if these are zeros. */
 tr_status tr__check_unread_inputs(const tr_block *block, int index);
-
-#endif

@@ -1,7 +1,6 @@
 /* grad_block.h - gradient blocks: for the rules of operators that run a sub-block (while, conditional_block,
  * recurrent). docs/adr/0002 and 0008 say what such a block may rely on. */
-#ifndef TR_FRAMEWORK_GRAD_BLOCK_H
-#define TR_FRAMEWORK_GRAD_BLOCK_H
+#pragma once
 
 #include "framework/gradients/grad_maker.h"
 
@@ -23,5 +22,3 @@ typedef struct tr_grad_links {
 /* As tr_grad_sub_block, for an operator that also does that; fills in out_grad and in_grad. */
 tr_status tr_grad_linked_block(int *grad_block, tr_grad_maker *maker, int sub_block, int count, const char *const *vars,
                                const char *const *grads, const tr_grad_links *links);
-
-#endif

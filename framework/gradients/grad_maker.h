@@ -1,6 +1,5 @@
 /* grad_maker.h - the turn of one forward operator: what its gradient rule is told, and what the rule makes. */
-#ifndef TR_FRAMEWORK_GRAD_MAKER_H
-#define TR_FRAMEWORK_GRAD_MAKER_H
+#pragma once
 
 #include "framework/programs/program.h"
 
@@ -24,5 +23,3 @@ tr_status tr_grad_declare(tr_grad_maker *maker, const char *grad, const char *li
 
 /* One gradient operator, by a rule that is data. */
 tr_status tr__grad_apply_rule(tr_grad_maker *maker, const tr_op *record);
-
-#endif

@@ -3,8 +3,7 @@
  * A forward operator F(X) -> Out has the gradient operator F_grad(..., Out@GRAD) -> X@GRAD. When a later walk meets
  * F_grad, each X@GRAD has a gradient of its own; a rule passes it on to what F_grad has read. A rule appends operators that
  * have gradients, so third gradients need nothing more. docs/adr/0034 has the decision. */
-#ifndef TR_FRAMEWORK_GRAD_SECOND_H
-#define TR_FRAMEWORK_GRAD_SECOND_H
+#pragma once
 
 #include "framework/gradients/grad_maker.h"
 
@@ -26,5 +25,3 @@ tr_status tr__second_gate(tr_grad_maker *maker);
 tr_status tr__grad_second(tr_grad_maker *maker, const struct tr_op *record);
 /* Does a gradient flow through `op`, by its own rule or by one of these? True, too, where it would be refused. */
 bool      tr__grad_flows(const struct tr_op *record, const tr_op_desc *op);
-
-#endif

@@ -1,6 +1,5 @@
 /* grad_turn.h - the order in which a block's operators have their gradients made. */
-#ifndef TR_FRAMEWORK_GRAD_TURN_H
-#define TR_FRAMEWORK_GRAD_TURN_H
+#pragma once
 
 #include "framework/gradients/grad_walk.h"
 
@@ -9,5 +8,3 @@
 void      tr__grad_find_wants(tr_grad_walk *w, int count);
 /* The turns of the first `count` operators, last first. */
 tr_status tr__grad_walk_ops(tr_grad_walk *w, int count);
-
-#endif

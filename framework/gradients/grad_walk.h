@@ -3,8 +3,7 @@
  * Between the files of autodiff only. backward.c walks the global block, grad_block.c walks a sub-block while the
  * walk around it stands at the operator that runs that block (`outer`). A walk owns the names that it makes; they
  * live until it ends. */
-#ifndef TR_FRAMEWORK_GRAD_WALK_H
-#define TR_FRAMEWORK_GRAD_WALK_H
+#pragma once
 
 #include <string.h>
 
@@ -84,5 +83,3 @@ bool        tr__grad_is_array(tr_block *block, const char *name);
 bool        tr__grad_is_float(tr_block *block, const char *name);
 
 static inline bool tr__grad_is_empty_name(const char *name) { return strcmp(name, "@EMPTY@") == 0; }
-
-#endif

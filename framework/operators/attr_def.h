@@ -1,6 +1,5 @@
 /* attr_def.h - one attribute as an operator's record declares it: its default, its range, its words. */
-#ifndef TR_FRAMEWORK_ATTR_DEF_H
-#define TR_FRAMEWORK_ATTR_DEF_H
+#pragma once
 
 #include "framework/operators/op.h"
 #include "framework/programs/attr.h"
@@ -13,5 +12,3 @@ char *tr__attr_range_text(const tr_attr_def *def, const tr_attr *value);
 bool  tr__attr_is_in_range(const tr_attr *attr, const tr_attr_range *range);
 /* NULL: `name` is none of the choices. */
 const tr_choice *tr__choice_find(const tr_choice *choices, const char *name);
-
-#endif

@@ -4,8 +4,7 @@
  * operators: each one's output 0 is input 0 of the next, and is used by nothing else. Operators that want
  * only the shape of such an intermediate get that of the chain's last output, so every output of a chain must
  * have the same shape and type. */
-#ifndef TR_FRAMEWORK_FUSION_H
-#define TR_FRAMEWORK_FUSION_H
+#pragma once
 
 #include "framework/programs/program.h"
 
@@ -32,5 +31,3 @@ void tr_update_fusions_add(const tr_update_fusion *fusions, int count);
 
 /* Longer chains must come first. The table is borrowed for ever. */
 void tr_fusions_add(const tr_fusion *fusions, int count);
-
-#endif

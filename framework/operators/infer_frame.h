@@ -1,8 +1,7 @@
 /* infer_frame.h - what is known of an operator's arguments: their metas, slot by slot.
  *
  * op_check.h holds a frame against the operator's record, infer.h fills in the outputs. */
-#ifndef TR_FRAMEWORK_INFER_FRAME_H
-#define TR_FRAMEWORK_INFER_FRAME_H
+#pragma once
 
 #include "framework/operators/op.h"
 #include "framework/programs/program_desc.h"
@@ -48,5 +47,3 @@ static inline bool tr__meta_equal(const tr_meta *a, const tr_meta *b)
         equal = a->shape.dim[d] == b->shape.dim[d];
     return equal;
 }
-
-#endif

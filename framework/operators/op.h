@@ -13,8 +13,7 @@
  *   - integers and flags do not change while a kernel runs, whoever owns the memory that was fed: a run has a copy (docs/adr/0046). So a kernel
  *     may check an index and read it again.
  *   - attributes are decoded into the operator's own struct once, when a plan is made. */
-#ifndef TR_FRAMEWORK_OP_H
-#define TR_FRAMEWORK_OP_H
+#pragma once
 
 #include "framework/base/status.h"
 #include "framework/tensors/dtype.h"
@@ -323,5 +322,3 @@ struct tr_op {
 /* One record per operator, named tr_op_record_<type>; kernels/ops.def lists the types. */
 #define TR_REGISTER_OP(op_type, ...) const tr_op tr_op_record_##op_type = {.type = #op_type, __VA_ARGS__}
 #define TR_DECLARE_OP(op_type) extern const tr_op tr_op_record_##op_type
-
-#endif

@@ -1,7 +1,6 @@
 /* op_attrs.h - an operator's attributes against its proto: check and complete them when the operator is added
  * to a program, decode them into the operator's own struct when a plan is made. */
-#ifndef TR_FRAMEWORK_OP_ATTRS_H
-#define TR_FRAMEWORK_OP_ATTRS_H
+#pragma once
 
 #include "framework/programs/program.h"
 
@@ -16,5 +15,3 @@ tr_status tr__attrs_check(const tr_op *op, tr_op_desc *desc, bool lenient);
 /* Fill the operator's struct (proto->attrs_size bytes). `desc` has passed tr__attrs_check; lists and strings stay
  * in it, so it must live as long. */
 tr_status tr__attrs_decode(void *out, const tr_op *op, const tr_op_desc *desc);
-
-#endif

@@ -10,8 +10,7 @@
  *   - sizes in bytes can be computed without overflow;
  *   - what a gradient operator reads of its forward operator, and the gradients, have the types and shapes that the
  *     forward operator's inference says. */
-#ifndef TR_FRAMEWORK_OP_CHECK_H
-#define TR_FRAMEWORK_OP_CHECK_H
+#pragma once
 
 #include "framework/operators/infer_frame.h"
 
@@ -23,5 +22,3 @@ tr_status tr__op_check_given(const tr_infer_frame *frame, const tr_op *op);
 int       tr__op_wrong_kind(const tr_infer_frame *frame);
 /* After it: types and sizes of what it makes. */
 tr_status tr__op_check_made(const tr_infer_frame *frame, const tr_op *op);
-
-#endif

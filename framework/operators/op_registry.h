@@ -2,8 +2,7 @@
  *
  * Records are constant data listed by the floors above (kernels/ops.def), which hand them over at start, before
  * other threads look anything up; from then on the registry only changes inside its locked caches. */
-#ifndef TR_FRAMEWORK_OP_REGISTRY_H
-#define TR_FRAMEWORK_OP_REGISTRY_H
+#pragma once
 
 #include "framework/operators/op.h"
 #include "framework/programs/program.h"
@@ -35,5 +34,3 @@ const char        *tr__op_nearest(const char *type);
 /* The attributes that every operator accepts beside its own. */
 enum { TR_COMMON_ATTRS = 5 };
 extern const tr_attr_def tr__common_attrs[TR_COMMON_ATTRS + 1];
-
-#endif

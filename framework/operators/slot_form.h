@@ -12,8 +12,7 @@
  * Attributes that are dimensions of an input (.axis_of) are held against its rank. Inputs are checked before the operator's `infer` runs. Outputs have the type of their slot (TR_SLOT_INT64, ...), or else that of X or of the
  * kernel; `infer` may change them. An extent that is not known yet fits everything, and an input that is not there is not checked.
  * What must stay true: a form says nothing that depends on an attribute. That is `infer`'s. */
-#ifndef TR_FRAMEWORK_SLOT_FORM_H
-#define TR_FRAMEWORK_SLOT_FORM_H
+#pragma once
 
 #include "framework/operators/infer_frame.h"
 
@@ -21,5 +20,3 @@
 tr_status tr__forms_apply(const tr_infer_frame *frame, tr_dtype type);
 /* The input of `proto` that slot `def` is like; -1: its form does not say so. */
 int tr__form_like(const tr_op_proto *proto, const tr_slot_def *def);
-
-#endif

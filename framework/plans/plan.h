@@ -21,8 +21,7 @@
  * A variable has one home: LOCAL to the frame, FED by the user, in the SCOPE, where a persistable one stays that is fed, OUTER: a variable of the plan
  * around, or the CALLER'S: a gradient block's parent is its forward block, but when it is nested in another
  * gradient block it also sees the gradients there. Sub-plans are always dynamic. */
-#ifndef TR_FRAMEWORK_PLAN_H
-#define TR_FRAMEWORK_PLAN_H
+#pragma once
 
 #include "framework/base/weak.h"
 #include "framework/composites/expanded.h"
@@ -142,5 +141,3 @@ bool      tr__step_reads_data(const tr_step *step, int arg);       /* not only i
 const char *tr__step_text(const tr_plan *plan, const tr_step *step);
 /* A failed inference: the trail names the variable whose kind the operator does not take, and says what to do. */
 tr_status   tr__step_name_argument(tr_status status, const tr_plan *plan, const tr_step *step, const tr_infer_frame *frame);
-
-#endif

@@ -4,8 +4,7 @@
  * the same time lies. The search for one span ends after so many looks: the span then lies above all others of its
  * time. So the work grows about as n log n. Programs of thousands of operators whose tensors have thousands of sizes may need some
  * thousandths more memory than the lowest offsets would. */
-#ifndef TR_FRAMEWORK_PLAN_ARENA_H
-#define TR_FRAMEWORK_PLAN_ARENA_H
+#pragma once
 
 #include "framework/base/status.h"
 
@@ -26,5 +25,3 @@ typedef struct tr_arena_size {
 
 /* Fill in the offsets; the spans are sorted anew. TR_ENOMEM. */
 tr_status tr__arena_place(tr_arena_size *size, tr_span *spans, int count);
-
-#endif

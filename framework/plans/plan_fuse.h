@@ -1,10 +1,7 @@
 /* plan_fuse.h - chains of steps become one step. */
-#ifndef TR_FRAMEWORK_PLAN_FUSE_H
-#define TR_FRAMEWORK_PLAN_FUSE_H
+#pragma once
 
 #include "framework/plans/plan.h"
 
 /* Of a root plan whose steps are all made. */
 tr_status tr__plan_fuse(tr_plan *plan);
-
-#endif

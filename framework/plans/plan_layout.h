@@ -1,6 +1,5 @@
 /* plan_layout.h - shapes and memory of a root plan for one set of shapes of what it is given. */
-#ifndef TR_FRAMEWORK_PLAN_LAYOUT_H
-#define TR_FRAMEWORK_PLAN_LAYOUT_H
+#pragma once
 
 #include "framework/plans/plan.h"
 
@@ -22,5 +21,3 @@ tr_status tr__layout_new(tr_layout **out, const tr_plan *plan, tr_var *const *va
 void      tr__layout_free(tr_layout *layout);
 /* Was it made for the shapes that feeds and scope variables have now? */
 bool      tr__layout_fits(const tr_layout *layout, const tr_plan *plan, tr_var *const *vars);
-
-#endif

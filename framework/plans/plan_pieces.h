@@ -1,8 +1,7 @@
 /* plan_pieces.h - which parts of a row of addresses are taken: pieces in their order, which neither overlap nor touch.
  *
  * A zeroed struct is empty. Adding joins pieces, so what is filled without holes is one piece. */
-#ifndef TR_FRAMEWORK_PLAN_PIECES_H
-#define TR_FRAMEWORK_PLAN_PIECES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ static inline int64_t tr__pieces_end(const tr_pieces *pieces)
 {
     return pieces->count ? pieces->at[pieces->count - 1].high : 0;
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * An attribute owns its name and value. Which member of the union is alive follows from the type alone, and
  * is_list types have `count` elements. */
-#ifndef TR_FRAMEWORK_ATTR_H
-#define TR_FRAMEWORK_ATTR_H
+#pragma once
 
 #include "framework/base/text.h"
 #include "framework/trireme.h"
@@ -40,5 +39,3 @@ double  tr__attr_float(const tr_attr *attr, int index);
 const char *tr__attr_string(const tr_attr *attr, int index);
 /* The value as text: 1, 0.5, true, "NCHW", [1, 1]; long ones are cut short. */
 void    tr__attr_print(tr_text *text, const tr_attr *attr);
-
-#endif

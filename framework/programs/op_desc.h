@@ -1,6 +1,5 @@
 /* op_desc.h - one operator of a program, as the framework's own files read and change it. */
-#ifndef TR_FRAMEWORK_OP_DESC_H
-#define TR_FRAMEWORK_OP_DESC_H
+#pragma once
 
 #include "framework/programs/program_desc.h"
 
@@ -10,5 +9,3 @@ tr_op_desc *tr__op_desc_clone(const tr_op_desc *op);
 void        tr__attr_copy(tr_op_desc *op, const tr_attr *attr);     /* set a copy of it */
 /* The user's line that made it: the last line of op_callstack, or "". */
 const char *tr__op_desc_origin(const tr_op_desc *op);
-
-#endif

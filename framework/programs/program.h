@@ -1,8 +1,7 @@
 /* program.h - programs and blocks as the framework's own files change them.
  *
  * program_desc.h has the structs, op_desc.h what is asked of one operator. */
-#ifndef TR_FRAMEWORK_PROGRAM_H
-#define TR_FRAMEWORK_PROGRAM_H
+#pragma once
 
 #include "framework/base/status.h"
 #include "framework/programs/op_desc.h"
@@ -14,5 +13,3 @@ tr_var_desc   *tr__block_var(tr_block *block, const char *name);
 tr_status      tr__block_place_op(tr_block *block, int index, tr_op_desc *op);
 /* One operator as "Out : float32[?, 10] = mul(X=x, Y=w) {x_num_col_dims=1}"; free by tr_free. */
 char          *tr__op_desc_to_string(const tr_op_desc *op);
-
-#endif

@@ -6,8 +6,7 @@
  * strings. Addresses of blocks, variable and operator descs do not change while they exist.
  *
  * Every change goes through a function of program.h or op_desc.h, which counts the revision up. */
-#ifndef TR_FRAMEWORK_PROGRAM_DESC_H
-#define TR_FRAMEWORK_PROGRAM_DESC_H
+#pragma once
 
 #include "framework/base/bond.h"
 #include "framework/base/map.h"
@@ -67,5 +66,3 @@ struct tr_program {
 
 /* The program says something new. */
 static inline void tr__program_touch(tr_program *program) { program->revision++; }
-
-#endif

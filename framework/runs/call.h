@@ -3,8 +3,7 @@
  * What must stay true:
  *   - The function's outputs are checked here, against what the program declares, before memory is written.
  *   - A function runs no program: the run that has called it holds the executor's memory. tr_plan_run asks tr__call_is_running. */
-#ifndef TR_FRAMEWORK_CALL_H
-#define TR_FRAMEWORK_CALL_H
+#pragma once
 
 #include "framework/operators/op.h"
 
@@ -13,5 +12,3 @@
 tr_status tr__call_run(const tr_run *io, int64_t number, int in, int like, int out);
 /* Is this thread within a function that tr__call_run has called? */
 bool      tr__call_is_running(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* frame.h - the storage of one activation of a plan, and how control flow runs a sub-block. */
-#ifndef TR_FRAMEWORK_FRAME_H
-#define TR_FRAMEWORK_FRAME_H
+#pragma once
 
 #include "framework/plans/plan_layout.h"
 
@@ -43,5 +42,3 @@ tr_status tr_frame_run(tr_frame *frame);
 /* A variable's number in the plan's frames, at the block's begin or end; -1: no operator of the block names it. */
 int       tr_plan_var_at_begin(const tr_plan *plan, const char *name);
 int       tr_plan_var_at_end(const tr_plan *plan, const char *name);
-
-#endif

@@ -4,8 +4,7 @@
  * their runs, hang on one binding (bond.h), which goes with the first of the three. A plan goes before that when its program has changed
  * and another one is prepared, when tr_executor_forget says so, or with the last of those that retained it. What was retained stays as an empty
  * struct that says it is gone. */
-#ifndef TR_FRAMEWORK_PLAN_LIFE_H
-#define TR_FRAMEWORK_PLAN_LIFE_H
+#pragma once
 
 #include "framework/base/bond.h"
 #include "framework/plans/plan.h"
@@ -26,5 +25,3 @@ struct tr_executor {
 void tr__executor_set_job(tr_executor *executor, tr_weak *job);
 /* End the plans of a program, or all of them (NULL). */
 void tr__plans_forget(tr_executor *executor, const tr_program *program);
-
-#endif

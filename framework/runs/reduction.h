@@ -14,8 +14,7 @@
  *     the wait of the others with a failure.
  *   - The offers have two sides, used in turn. A replica that is one reduction ahead writes on the other side. It cannot be two ahead,
  *     because the next reduction needs all replicas. */
-#ifndef TR_FRAMEWORK_REDUCTION_H
-#define TR_FRAMEWORK_REDUCTION_H
+#pragma once
 
 #include "framework/operators/op.h"
 
@@ -36,5 +35,3 @@ tr_status   tr__reduction_begin(tr_reduction *reduction, int count);
 void        tr__reduction_leave(tr_reduction *reduction, int replica);
 /* The replica that ended first, while others waited for it or later; -1: none has. */
 int         tr__reduction_first_left(const tr_reduction *reduction);
-
-#endif

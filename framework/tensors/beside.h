@@ -1,8 +1,7 @@
 /* beside.h - writing a file so that its readers see all of it or the one before it: what is written goes to a
  * name beside it, which takes the file's place at the end. What a process that died has left of the same file is removed:
  * a writer that lives has it locked (flock). */
-#ifndef TR_FRAMEWORK_BESIDE_H
-#define TR_FRAMEWORK_BESIDE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -22,5 +21,3 @@ tr_status tr_beside_open(tr_beside *file, const char *path);
 tr_status tr_beside_close(tr_beside *file, tr_status status);
 /* TR_EIO for errno: `path` cannot be written. Of a full disk the text says how full it is. */
 tr_status tr__cannot_write(const char *path);
-
-#endif

@@ -1,8 +1,7 @@
 /* half.h - numbers of 16 bits, bfloat16 and float16: types that are stored, and computed as float.
  *
  * To 16 bits: to nearest even; NaN stays NaN, what is too large becomes infinity. */
-#ifndef TR_FRAMEWORK_HALF_H
-#define TR_FRAMEWORK_HALF_H
+#pragma once
 
 #include "framework/base/compiler.h"
 #include "framework/trireme.h"
@@ -58,5 +57,3 @@ TR_INLINE uint16_t tr_fp16_of_f32(float x)
     const uint32_t half = magnitude < 113u << 23 ? denormal : magnitude < 0x477ff000 ? normal : special;
     return (uint16_t)(sign | half);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* lod.h - sequence offsets (LoD): a reference-counted block of levels, never changed while shared. Tensors have them (tensor.h).
  *
  * The offsets of a caller are copied, and the copy is checked: another thread may change what was found to be right. So whatever a tensor has is valid. */
-#ifndef TR_FRAMEWORK_LOD_H
-#define TR_FRAMEWORK_LOD_H
+#pragma once
 
 #include "framework/base/status.h"
 
@@ -34,5 +33,3 @@ const int64_t *tr__lod_offsets(const tr_lod *lod, int level);
 /* Each level starts at 0, does not fall, and ends at the sequences one level down; the last one at `rows` (-1: anywhere). */
 tr_status tr__lod_check(int levels, const int64_t *counts, const int64_t *const *offsets, int64_t rows);
 tr_status tr__lod_check_own(const tr_lod *lod, int64_t rows);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * What must stay true: the function that is set may be called by any thread, waits with a bound, and returns at once when nothing
  * is on its way there. */
-#ifndef TR_FRAMEWORK_PENDING_VALUE_H
-#define TR_FRAMEWORK_PENDING_VALUE_H
+#pragma once
 
 #include "framework/base/status.h"
 
@@ -21,5 +20,3 @@ typedef struct tr_pending {
 void      tr__pending_set(const tr_pending *new_pending);
 tr_status tr__pending_wait(const void *data, int64_t bytes);
 tr_status tr__pending_wait_all(void);
-
-#endif

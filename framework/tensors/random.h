@@ -6,8 +6,7 @@
  *
  * What must stay true: one element reads only the counter its own index gives (several neighbours share
  * the four words of one counter), and the same code computes it wherever in a fill it lies. */
-#ifndef TR_FRAMEWORK_RANDOM_H
-#define TR_FRAMEWORK_RANDOM_H
+#pragma once
 
 #include "framework/trireme.h"
 
@@ -45,5 +44,3 @@ void tr_random_truncated_normal_f32(float *out, int64_t n, uint64_t key, uint64_
 void tr_random_truncated_normal_f64(double *out, int64_t n, uint64_t key, uint64_t start, double mean, double std);
 /* 1 with the given probability, else 0. */
 void tr_random_bernoulli(uint8_t *out, int64_t n, uint64_t key, uint64_t start, double probability);
-
-#endif

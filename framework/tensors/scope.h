@@ -2,8 +2,7 @@
  *
  * A variable's address never changes while its scope lives: plans and handles keep it. An erased variable is empty. Its name gets
  * the same address when it is made again. tr_scope.generation counts what changes which variable a name means. */
-#ifndef TR_FRAMEWORK_SCOPE_H
-#define TR_FRAMEWORK_SCOPE_H
+#pragma once
 
 #include "framework/base/bond.h"
 #include "framework/base/map.h"
@@ -42,5 +41,3 @@ struct tr_scope {
 uint64_t tr__scope_generation(const tr_scope *scope);
 /* tr_scope_var for a name that was checked before, or derived from such a one. NULL: no memory. */
 tr_var *tr__scope_var(tr_scope *scope, const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* shape.h - a rank and that many dimensions, held by value. -1 is a dimension not known before the run. */
-#ifndef TR_FRAMEWORK_SHAPE_H
-#define TR_FRAMEWORK_SHAPE_H
+#pragma once
 
 #include "framework/trireme.h"
 
@@ -25,5 +24,3 @@ int64_t  tr_shape_numel(const tr_shape *shape);
 /* "[64, ?, 3]" in one of a few rotating buffers of the thread: for messages. */
 const char *tr_shape_str(const tr_shape *shape);
 #define TR_SHAPE_STR(shape) tr_shape_str(&(shape))
-
-#endif

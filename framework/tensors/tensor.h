@@ -11,8 +11,7 @@
  * rank tables, results) gets a copy in memory of its own.
  *
  * Reference counts are atomic; the rest of a tensor belongs to one thread at a time. */
-#ifndef TR_FRAMEWORK_TENSOR_H
-#define TR_FRAMEWORK_TENSOR_H
+#pragma once
 
 #include "framework/base/status.h"
 #include "framework/tensors/lod.h"
@@ -73,5 +72,3 @@ void tr__tensor_drop_rows(tr_tensor *tensor);
 int64_t tr__tensor_allocations(void);
 /* One more, of memory around tensors that grows as they do: a frame, the list of an array. */
 void    tr__tensor_count_allocation(void);
-
-#endif

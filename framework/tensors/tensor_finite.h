@@ -1,10 +1,7 @@
 /* tensor_finite.h - the search for NaN and infinity. */
-#ifndef TR_FRAMEWORK_TENSOR_FINITE_H
-#define TR_FRAMEWORK_TENSOR_FINITE_H
+#pragma once
 
 #include "framework/tensors/tensor.h"
 
 /* No element is NaN or infinite. Whole numbers never are. */
 bool tr__tensor_is_finite(const tr_tensor *tensor);
-
-#endif

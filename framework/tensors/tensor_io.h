@@ -3,8 +3,7 @@
  * A record does not say which of the two it is. tr_tensor_read tells them apart: one whose beginning makes sense as
  * a LoDTensor is one. (For the same bytes to make sense as both, the first row index must be the size in bytes
  * of a list of offsets that starts at the second row index, and a tensor's description must stand in both places.) */
-#ifndef TR_FRAMEWORK_TENSOR_IO_H
-#define TR_FRAMEWORK_TENSOR_IO_H
+#pragma once
 
 #include <stdio.h>
 
@@ -15,5 +14,3 @@ tr_status tr_tensor_write(FILE *out, const tr_tensor *tensor);
 /* `in` must be a file that can be positioned; afterwards it stands after the record. A record that is none leaves `tensor` as
  * it was; a disk that fails in the middle of the data leaves it without a value. The data go into the tensor's own memory where it can hold them. No more memory is taken than the rest of the file could fill. */
 tr_status tr_tensor_read(FILE *in, tr_tensor *tensor);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * What must stay true: selections are written `x > hi ? hi : x`, in the order that lets NaN through and compiles to
  * one instruction. */
-#ifndef TR_FRAMEWORK_VECMATH_H
-#define TR_FRAMEWORK_VECMATH_H
+#pragma once
 
 #include "framework/base/compiler.h"
 
@@ -308,5 +307,3 @@ TR_INLINE double tr_erfinv_inner_f64(double y)
         p = p * w + c[i];
     return p * y;
 }
-
-#endif

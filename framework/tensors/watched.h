@@ -10,8 +10,7 @@
  * together. A run names all variables that it reads before it asks.
  *
  * What must stay true: a tensor that nobody watches costs one comparison. The watcher's function may be called by any thread. */
-#ifndef TR_FRAMEWORK_WATCHED_H
-#define TR_FRAMEWORK_WATCHED_H
+#pragma once
 
 #include "framework/base/status.h"
 
@@ -53,5 +52,3 @@ static inline void tr__tell_wanted(uint32_t number)
     if (number)
         tr__watcher_want(number);
 }
-
-#endif

@@ -6,8 +6,7 @@
  *
  * What must stay true: tr_interrupt is one atomic addition and nothing else, because signal handlers call it. The noted
  * count belongs to the thread; a run inside a run keeps the count of the outer one. */
-#ifndef TR_FRAMEWORK_INTERRUPT_H
-#define TR_FRAMEWORK_INTERRUPT_H
+#pragma once
 
 #include "framework/base/status.h"
 
@@ -33,5 +32,3 @@ static inline bool tr__is_interrupted(void)
 
 /* TR_EINTR, with a text that says what was abandoned. */
 tr_status tr__fail_interrupted(const char *what);
-
-#endif

@@ -3,8 +3,7 @@
  * A run enters the precision of its executor; the calling thread has it until the run ends, and the pool hands it to the
  * threads that compute slices. So a kernel that multiplies asks its own thread, and no signature carries the setting. A
  * thread that runs no program has float32. */
-#ifndef TR_FRAMEWORK_PRECISION_H
-#define TR_FRAMEWORK_PRECISION_H
+#pragma once
 
 #include "framework/base/status.h"
 
@@ -12,5 +11,3 @@
 tr_precision tr__precision_now(void);
 /* Change it; returns what it was, to be given back by another call. */
 tr_precision tr__precision_enter(tr_precision precision);
-
-#endif

@@ -1,7 +1,6 @@
 /* profiler.h - spans of time, collected while it is on and written as a Chrome trace (the JSON that
  * chrome://tracing and Perfetto read). One lock around an append: it is for looking, not for production. */
-#ifndef TR_FRAMEWORK_PROFILER_H
-#define TR_FRAMEWORK_PROFILER_H
+#pragma once
 
 #include "framework/base/status.h"
 
@@ -15,5 +14,3 @@ static inline bool tr_profiler_is_on(void)
 uint64_t tr_clock_ns(void);           /* monotonic */
 /* `name` is copied; `category` must live for ever. */
 void     tr_profiler_record(const char *name, const char *category, uint64_t start_ns, uint64_t end_ns);
-
-#endif

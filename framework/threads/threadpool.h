@@ -8,8 +8,7 @@
  * kernels hands over in about a microsecond and an idle process costs nothing. A child made by fork()
  * starts with a fresh pool. Calls from several threads at a time are safe: one of them gets the pool,
  * the others run their slices themselves. */
-#ifndef TR_FRAMEWORK_THREADPOOL_H
-#define TR_FRAMEWORK_THREADPOOL_H
+#pragma once
 
 #include "framework/trireme.h"
 
@@ -48,5 +47,3 @@ void *tr_thread_scratch(tr_scratch slot, size_t bytes);
 bool tr__pool_run_gang(int slices, tr_slice_fn fn, void *payload);
 /* From here on this thread is inside of a slice, or not; returns what it was. */
 bool tr__slice_enter(bool inside);
-
-#endif

@@ -1,6 +1,5 @@
 /* ticket.h - the number of a job of the thread pool, and which of its slices nobody has claimed yet, in one word. */
-#ifndef TR_FRAMEWORK_TICKET_H
-#define TR_FRAMEWORK_TICKET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ static inline tr_ticket tr__ticket_next(tr_ticket ticket, int64_t slices)
 {
     return ((ticket >> 2 * TR_TICKET_BITS) + 1) << 2 * TR_TICKET_BITS | (tr_ticket)slices;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* body_lines.h - lines that several bodies of gradient rules have (framework/composites/composite.h). */
-#ifndef TR_KERNELS_BODY_LINES_H
-#define TR_KERNELS_BODY_LINES_H
+#pragma once
 
 #include "framework/composites/composite.h"
 
@@ -12,5 +11,3 @@ tr_status tr__add_narrow(tr_composite *c, const char *from, const char *slot, co
 /* marks = -1 where a column of a row is the row's class in the slot Label, else 0; like `like`, which is [..., classes]. A row whose label is
  * `ignore` has zeros alone. No gradient flows through them. */
 tr_status tr__add_marks(tr_composite *c, const char *like, int32_t ignore);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * For shape inference: dimensions may be -1, which fits everything. Each message names the operator, the
  * slot, what was expected and what came. */
-#ifndef TR_KERNELS_CHECK_H
-#define TR_KERNELS_CHECK_H
+#pragma once
 
 #include "framework/operators/op.h"
 
@@ -41,5 +40,3 @@ tr_status tr__check_one(const tr_infer *io, const char *slot, const tr_meta *met
 tr_status tr__check_pair(const char *type, const char *attr, const tr_ints *pair, int min);
 /* The same of 2 dimensions, or of 3. */
 tr_status tr__check_extents(const char *type, const char *attr, const tr_ints *list, int count, int min);
-
-#endif

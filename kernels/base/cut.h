@@ -1,6 +1,5 @@
 /* cut.h - a tensor seen as [pre][n][post] around one axis, which is how the functions of kernels/math take it. */
-#ifndef TR_KERNELS_CUT_H
-#define TR_KERNELS_CUT_H
+#pragma once
 
 #include "framework/tensors/shape.h"
 
@@ -16,5 +15,3 @@ static inline tr_cut tr__cut_at(const tr_shape *shape, int axis)
     return (tr_cut){tr_shape_product(shape, 0, axis), shape->dim[axis],
                     tr_shape_product(shape, axis + 1, shape->rank)};
 }
-
-#endif

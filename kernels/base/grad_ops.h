@@ -1,6 +1,5 @@
 /* grad_ops.h - for gradients that are made of other operators. */
-#ifndef TR_KERNELS_GRAD_OPS_H
-#define TR_KERNELS_GRAD_OPS_H
+#pragma once
 
 #include "framework/gradients/grad_maker.h"
 
@@ -27,5 +26,3 @@ static inline tr_status tr__grad_pass(tr_grad_maker *maker, const char *slot, in
 
     return op ? tr_grad_append(maker, op) : TR_OK;
 }
-
-#endif

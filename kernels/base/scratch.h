@@ -3,8 +3,7 @@
  *     TR_TRY(tr__scratch_pieces(io, (const tr_piece[]){{&cell, bytes}, {&gate, is_given ? 0 : more}, {NULL, 0}}));
  *
  * Each pointer is set to its array, 64-byte aligned and not cleared; one of 0 bytes is left as it is. */
-#ifndef TR_KERNELS_SCRATCH_H
-#define TR_KERNELS_SCRATCH_H
+#pragma once
 
 #include "framework/operators/op.h"
 
@@ -14,5 +13,3 @@ typedef struct tr_piece {
 } tr_piece;
 
 tr_status tr__scratch_pieces(const tr_run *io, const tr_piece *pieces);
-
-#endif

@@ -1,6 +1,5 @@
 /* selected_rows.h - what operators do with the row numbers of sparse tensors. */
-#ifndef TR_KERNELS_SELECTED_ROWS_H
-#define TR_KERNELS_SELECTED_ROWS_H
+#pragma once
 
 #include "framework/operators/op.h"
 
@@ -27,5 +26,3 @@ tr_status tr__rows_merge(const tr_run *io, int slot, const tr_tensor *x);
 tr_status tr__rows_lookup(const tr_run *io, const char *op, int w, int ids, int64_t padding, bool must_hold);
 /* Elements in one row. */
 int64_t tr__rows_width(const tr_tensor *x);
-
-#endif

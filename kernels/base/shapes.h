@@ -2,8 +2,7 @@
  *
  * What must stay true: these functions are pure, and they take a dimension of -1 (not known yet) as one
  * that fits; the plan asks again when it knows. */
-#ifndef TR_KERNELS_SHAPES_H
-#define TR_KERNELS_SHAPES_H
+#pragma once
 
 #include "framework/operators/op.h"
 
@@ -17,5 +16,3 @@ tr_status tr__dtype_from_attr(tr_dtype *out, const tr_infer *io, int32_t dtype);
 /* *out = dense, of the shape and type that the attributes `shape` and `dtype` give; fails on negative dimensions and too many of them. */
 tr_status tr__meta_from_ints(tr_meta *out, const tr_infer *io, const tr_ints *dims, int32_t dtype);
 tr_status tr__meta_from_longs(tr_meta *out, const tr_infer *io, const tr_longs *dims, int32_t dtype);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A loop's weights are variables of outer blocks that no operator within the loop writes. While its block runs, tr_gemm finds their packed forms
  * in a cache (kernels/math/products/weight_cache.h). The cache lies in the loop's scratch memory, so that a repeated run allocates nothing. */
-#ifndef TR_KERNELS_LOOP_PRODUCTS_H
-#define TR_KERNELS_LOOP_PRODUCTS_H
+#pragma once
 
 #include "framework/runs/frame.h"
 #include "kernels/math/products/weight_cache.h"
@@ -17,5 +16,3 @@ typedef struct tr_loop_products {
 
 /* Run a step: `frame` is one of the loop's block. */
 tr_status tr__loop_run(tr_loop_products *loop, tr_frame *frame);
-
-#endif

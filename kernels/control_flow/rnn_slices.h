@@ -1,6 +1,5 @@
 /* rnn_slices.h - steps of the operator `recurrent` and of its gradient: slices along dimension 0. */
-#ifndef TR_KERNELS_RNN_SLICES_H
-#define TR_KERNELS_RNN_SLICES_H
+#pragma once
 
 #include "framework/runs/frame.h"
 
@@ -12,5 +11,3 @@ void       tr__slice_point(tr_tensor *slice, const tr_tensor *x, int64_t step);
 void       tr__slice_inputs(tr_frame *frame, const tr_args *inputs, const int *numbers, int64_t step);
 /* The variable of number `v`; NULL for -1. */
 tr_tensor *tr__frame_tensor(const tr_frame *frame, int v);
-
-#endif

@@ -3,8 +3,7 @@
  * They hang on the variable of the forward operator's output StepScopes (Scope, step_scopes), in the order in which
  * they ran. The backward pass takes them from the last to the first, and closes each when it is done with it; what it
  * leaves is closed when the forward operator runs again. */
-#ifndef TR_KERNELS_STEP_FRAMES_H
-#define TR_KERNELS_STEP_FRAMES_H
+#pragma once
 
 #include "framework/runs/frame.h"
 
@@ -24,5 +23,3 @@ bool      tr__is_read_later(const tr_run *io, int slot);
 /* A gradient that the gradient block adds to, or replaces: it starts as the gradient from after the operator
  * (`from`), or as zeros like x. */
 tr_status tr__start_gradient(tr_tensor *to, const tr_tensor *from, tr_tensor *x);
-
-#endif

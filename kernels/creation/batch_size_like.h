@@ -3,8 +3,7 @@
  *
  * For an input that holds sequences, dimension 0 stands for their number, which depends on data: it is left open
  * by inference, and the kernel sets it. */
-#ifndef TR_KERNELS_BATCH_SIZE_LIKE_H
-#define TR_KERNELS_BATCH_SIZE_LIKE_H
+#pragma once
 
 #include "framework/operators/op.h"
 
@@ -24,5 +23,3 @@ typedef struct tr_batch_attrs {
 tr_status tr__infer_batch_size_like(const tr_infer *io);
 /* At the start of its kernel: give the output its shape where inference left it open. */
 tr_status tr__resize_batch_size_like(const tr_run *io);
-
-#endif

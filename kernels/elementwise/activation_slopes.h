@@ -3,8 +3,7 @@
  *
  * Each body computes X@GRAD from Out@GRAD and from X or Out, whichever the gradient's kernel reads. Activations that consist of
  * straight lines have no body: their slope is constant almost everywhere (tr__second_gate). */
-#ifndef TR_KERNELS_ACTIVATION_SLOPES_H
-#define TR_KERNELS_ACTIVATION_SLOPES_H
+#pragma once
 
 #include "framework/composites/composite.h"
 
@@ -153,5 +152,3 @@ static tr_status swish_slope(tr_composite *c)
     TR_TRY(tr_composite_add(c, "elementwise_add(X=share, Y=turn) -> slope"));
     return times_slope(c);
 }
-
-#endif

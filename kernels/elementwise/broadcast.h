@@ -8,8 +8,7 @@
  *     X [2, 3, 4, 5],  Y [3, 1, 1],  axis 1:   pre 2, n 3, post 20
  *     X [2, 3, 4],     Y [1, 3, 4]:            pre 2, n 12, post 1
  *     X [2, 3],        Y [1]:                  pre 1, n 1, post 6 */
-#ifndef TR_KERNELS_BROADCAST_H
-#define TR_KERNELS_BROADCAST_H
+#pragma once
 
 #include "framework/operators/op.h"
 #include "kernels/base/cut.h"
@@ -31,5 +30,3 @@ tr_status tr__broadcast_check_either(const tr_infer *io);
 bool      tr__broadcast_is_swapped(const tr_shape *x, const tr_shape *y);
 /* The counts for shapes that fit: a[i][j][k] op b[j], i < pre, j < n, k < post. */
 tr_cut tr__broadcast_of(const tr_shape *x, const tr_shape *y, int axis);
-
-#endif

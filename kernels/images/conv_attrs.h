@@ -3,8 +3,7 @@
  *
  * A transposed convolution is the gradient of a convolution's input: its Output is the image, its Input what the
  * convolution would make of it. So both are described by (image, filter, result). */
-#ifndef TR_KERNELS_CONV_ATTRS_H
-#define TR_KERNELS_CONV_ATTRS_H
+#pragma once
 
 #include "framework/operators/op.h"
 #include "kernels/math/images/conv.h"
@@ -30,5 +29,3 @@ int64_t   tr__conv_window(const tr_conv_attrs *a, const tr_shape *filter, int i)
 tr_status tr__conv_check_scratch(const tr_infer *io, const tr_shape *image, const tr_shape *filter, const tr_shape *result);
 
 tr_conv_shape tr__conv_shape(const tr_conv_attrs *a, const tr_shape *image, const tr_shape *filter, const tr_shape *result);
-
-#endif

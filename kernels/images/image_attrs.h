@@ -1,6 +1,5 @@
 /* image_attrs.h - attributes that convolutions and pools know and do not honour. */
-#ifndef TR_KERNELS_IMAGE_ATTRS_H
-#define TR_KERNELS_IMAGE_ATTRS_H
+#pragma once
 
 #include "framework/operators/op.h"
 
@@ -15,5 +14,3 @@
 /* The attributes that quantized programs set. */
 #define TR_ATTR_ONLY_PLAIN(attr_name, attr_type, ...)                                                         \
     TR_ATTR_ONLY(attr_name, attr_type, "use the program as it was before it was quantized", ##__VA_ARGS__)
-
-#endif

@@ -1,6 +1,5 @@
 /* tensor_file.h - what the operators that save and load share. */
-#ifndef TR_KERNELS_TENSOR_FILE_H
-#define TR_KERNELS_TENSOR_FILE_H
+#pragma once
 
 #include "framework/operators/op.h"
 
@@ -23,5 +22,3 @@ tr_status tr__save_may_write(const char *type, const tr_save_attrs *attrs);
 tr_status tr__tensor_for_file(tr_tensor *out, const tr_tensor *x, bool as_fp16);
 /* Hand what was read to an output, as float16 if asked for. */
 tr_status tr__tensor_from_file(tr_tensor *out, const tr_tensor *read, bool as_fp16);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Scores are [..., classes]. A hard label is an int64 class number for each row, shape [..., 1] or [...]; a soft label is
  * a distribution for each row, shaped and typed as the scores. */
-#ifndef TR_KERNELS_LABELS_H
-#define TR_KERNELS_LABELS_H
+#pragma once
 
 #include "framework/operators/op.h"
 
@@ -19,5 +18,3 @@ static inline int64_t tr__labels_rows(const tr_tensor *scores)
 {
     return tr_shape_product(&scores->shape, 0, scores->shape.rank - 1);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* batch_norm_slope.h - what the gradient of batch_norm computes, in lines of other operators: for gradients of gradients. */
-#ifndef TR_KERNELS_BATCH_NORM_SLOPE_H
-#define TR_KERNELS_BATCH_NORM_SLOPE_H
+#pragma once
 
 #include "framework/composites/composite.h"
 #include "framework/gradients/grad_maker.h"
@@ -19,5 +18,3 @@ bool tr__batch_norm_is_given(const tr_batch_norm_attrs *a);
 /* Of the gradient rule: `.body` and `.rest`. */
 tr_status tr__batch_norm_slope(tr_composite *c);
 tr_status tr__batch_norm_end(tr_grad_maker *maker);
-
-#endif

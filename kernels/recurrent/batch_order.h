@@ -1,6 +1,5 @@
 /* batch_order.h - what the operators lstm, lstmp and gru have in common beside their arithmetic. */
-#ifndef TR_KERNELS_BATCH_ORDER_H
-#define TR_KERNELS_BATCH_ORDER_H
+#pragma once
 
 #include "kernels/math/arrays/activation.h"
 #include "kernels/math/sequences/recurrent.h"
@@ -18,5 +17,3 @@ void      tr__state_from_ranks(tr_tensor *state, const void *ranked, const tr_ba
 /* Rows of a tensor of sequences in batch order, and the way back. */
 void      tr__rows_to_batches(void *batched, const tr_tensor *x, const tr_batches *b);
 void      tr__rows_from_batches(tr_tensor *x, const void *batched, const tr_batches *b);
-
-#endif

@@ -1,6 +1,5 @@
 /* gru_inputs.h - what gru and gru_unit have alike: Input, a state, Weight and Bias, in this order. */
-#ifndef TR_KERNELS_GRU_INPUTS_H
-#define TR_KERNELS_GRU_INPUTS_H
+#pragma once
 
 #include "kernels/base/check.h"
 
@@ -12,5 +11,3 @@
 tr_status tr__check_gru_inputs(int64_t *width, const tr_infer *io, const char *state, int64_t state_rows);
 
 static inline size_t tr__bytes_of(const tr_tensor *x) { return x ? (size_t)tr_tensor_bytes(x) : 0; }
-
-#endif

@@ -3,8 +3,7 @@
  * A tensor's last LoD level says which rows are a sequence; the levels above it group sequences. Operators on
  * sequences work on the last level and keep those above it. What sequences there are is known to kernels alone: a
  * layout holds for shapes, whatever the offsets, so `infer` says no more than how many levels there are. */
-#ifndef TR_KERNELS_SEQUENCE_H
-#define TR_KERNELS_SEQUENCE_H
+#pragma once
 
 #include "framework/operators/op.h"
 
@@ -35,5 +34,3 @@ tr_status tr__sequences_replace_last(tr_tensor *out, const tr_tensor *like, cons
 tr_meta tr__meta_with_sequences(tr_dtype dtype, tr_shape shape, int levels);
 /* Bytes of one row. */
 int64_t tr__row_bytes(const tr_tensor *x);
-
-#endif

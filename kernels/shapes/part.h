@@ -1,6 +1,5 @@
 /* part.h - a box of a larger tensor: slices, crops and pads copy one out, or put one in. */
-#ifndef TR_KERNELS_PART_H
-#define TR_KERNELS_PART_H
+#pragma once
 
 #include "framework/tensors/tensor.h"
 
@@ -8,5 +7,3 @@
 void tr__part_take(tr_tensor *part, const tr_tensor *whole, const int64_t *begin);
 /* The box of `whole` = part; the rest stays as it is. */
 void tr__part_put(tr_tensor *whole, const tr_tensor *part, const int64_t *begin);
-
-#endif

@@ -4,8 +4,7 @@
  * They share one kernel, which copies bytes, or does nothing where the plan lets Out lie in X's memory. The forms whose
  * name ends in 2 (as in Fluid) also have XShape, an empty tensor of the shape [0, X's dimensions...]: old programs
  * name it, nothing reads it here. */
-#ifndef TR_KERNELS_VIEW_H
-#define TR_KERNELS_VIEW_H
+#pragma once
 
 #include "framework/gradients/grad_second.h"
 #include "framework/operators/op.h"
@@ -42,5 +41,3 @@ tr_status tr__view_grad_infer(const tr_infer *io);
                    .inplace = {{TR_VIEW_X, TR_VIEW_OUT}}, .inplace_count = 1);                              \
     TR_REGISTER_OP(type_##_grad, .grad_of = &tr_op_record_##type_, .infer = tr__view_grad_infer, .run = tr__view_grad_run, \
                    .inplace = {{TR_VIEW_GRAD_DOUT, TR_VIEW_GRAD_DX}}, .inplace_count = 1)
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The gradient of selected rows is that of the tensor which they are rows of. So it may be selected rows, or dense. The gradient of a slice
  * has the slice's row numbers. */
-#ifndef TR_KERNELS_ROW_SLICES_H
-#define TR_KERNELS_ROW_SLICES_H
+#pragma once
 
 #include "framework/gradients/grad_maker.h"
 #include "framework/operators/op.h"
@@ -30,5 +29,3 @@ tr_status tr__row_slices_make_grad(tr_grad_maker *maker, const char *type, const
 /* `height` is that of the whole; -1: slices are as high as the whole. */
 tr_status tr__row_slices_infer_grad(const tr_infer *io, tr_row_slice_fn slice_of, int64_t height);
 tr_status tr__row_slices_run_grad(const tr_run *io, tr_row_slice_fn slice_of);
-
-#endif

@@ -5,8 +5,7 @@
  * LoD), then copy their rows.
  *
  * The offsets are collected in the executor's scratch memory, so one pick is under way at a time. */
-#ifndef TR_KERNELS_LOD_PICK_H
-#define TR_KERNELS_LOD_PICK_H
+#pragma once
 
 #include "framework/operators/op.h"
 
@@ -39,5 +38,3 @@ void      tr__copy_rows(tr_tensor *to, int64_t to_row, const tr_tensor *from, in
 tr_status tr__add_rows(tr_tensor *to, int64_t to_row, const tr_tensor *from, int64_t from_row, int64_t rows);
 /* Is each row of the two as long, and of the same type? */
 bool      tr__rows_agree(const tr_tensor *a, const tr_tensor *b);
-
-#endif

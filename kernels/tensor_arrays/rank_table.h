@@ -1,8 +1,7 @@
 /* rank_table.h - sequences from the longest to the shortest, so that at every step those still going come first.
  *
  * The table hangs on the variable that lod_rank_table writes, and keeps its memory from run to run. */
-#ifndef TR_KERNELS_RANK_TABLE_H
-#define TR_KERNELS_RANK_TABLE_H
+#pragma once
 
 #include "framework/operators/op.h"
 
@@ -27,5 +26,3 @@ tr_status tr__rank_table_of(const tr_rank_table **out, const tr_run *io, int slo
 int64_t   tr__rank_table_active(const tr_rank_table *table, int64_t step);
 /* The length of the longest. */
 int64_t   tr__rank_table_steps(const tr_rank_table *table);
-
-#endif

@@ -3,8 +3,7 @@
  * An array has one gradient array, for all its readers and writers (framework/gradients/backward.c). Who reads an element
  * adds to the gradient's element; who writes one takes the gradient's element out, which is empty afterwards. So
  * an element that is written twice gets the gradients of what was read in between, and nothing else. */
-#ifndef TR_KERNELS_TENSOR_ARRAY_H
-#define TR_KERNELS_TENSOR_ARRAY_H
+#pragma once
 
 #include "framework/gradients/grad_maker.h"
 #include "framework/operators/op.h"
@@ -28,5 +27,3 @@ tr_status tr__add_values(tr_dtype dtype, void *to, const void *from, int64_t cou
 /* The gradient operator of one that writes elements of array Out from X: it gets all inputs of the forward
  * operator and Out@GRAD, and makes X@GRAD, if that is wanted; output Array is Out@GRAD again, which it changes. */
 tr_status tr__make_taking_grad(tr_grad_maker *maker, const char *grad_type);
-
-#endif

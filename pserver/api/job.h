@@ -17,8 +17,7 @@
  *
  * What must stay true: only the owner uses what stands in this header. Other threads of the process read the atomic fields of blocks: they
  * were set up before `last_pull` was set for the first time. */
-#ifndef TR_PSERVER_JOB_H
-#define TR_PSERVER_JOB_H
+#pragma once
 
 #include "framework/base/map.h"
 #include "framework/tensors/pending_value.h"
@@ -166,5 +165,3 @@ struct tr_job {
     struct tr__own_part *own_part;    /* this trainer's part of all checkpoints: job_own_part.h */
     struct tr__place *place;          /* its place in its data: job_place.h */
 };
-
-#endif

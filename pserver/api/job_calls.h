@@ -1,6 +1,5 @@
 /* job_calls.h - operations of a trainer on their way to the communication thread. */
-#ifndef TR_PSERVER_JOB_CALLS_H
-#define TR_PSERVER_JOB_CALLS_H
+#pragma once
 
 #include "pserver/api/job.h"
 #include "pserver/rank/rank_commands.h"
@@ -13,5 +12,3 @@ tr_status tr__job_call(tr_job *job, const tr__command *command, tr_ticket *ticke
 /* The number of the present step, from 1, counted from the beginning of the training. Where trainers train copies, it is the number of
  * the last step before the exchange. */
 int64_t   tr__job_step_now(const tr_job *job);
-
-#endif

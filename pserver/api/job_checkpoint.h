@@ -4,8 +4,7 @@
  * does not wait for the disk. The servers' side is rank_saving.h.
  *
  * What must stay true: the driver calls tr__checkpointer_hear and _poll; the owner calls the rest. */
-#ifndef TR_PSERVER_JOB_CHECKPOINT_H
-#define TR_PSERVER_JOB_CHECKPOINT_H
+#pragma once
 
 #include "pserver/rank/rank.h"
 
@@ -23,5 +22,3 @@ void       tr__checkpointer_poll(tr__checkpointer *checkpointer, const tr_client
 void       tr__checkpointer_last(const tr__checkpointer *checkpointer, tr_job_last *last);
 /* Before the goodbye: wait for a checkpoint that is under way. */
 tr_status  tr__checkpointer_finish(tr__checkpointer *checkpointer);
-
-#endif

@@ -1,6 +1,5 @@
 /* job_compress.h - a trainer compresses its gradients. */
-#ifndef TR_PSERVER_JOB_COMPRESS_H
-#define TR_PSERVER_JOB_COMPRESS_H
+#pragma once
 
 #include "pserver/api/job.h"
 
@@ -17,5 +16,3 @@ bool      tr__job_compresses(const tr_job *job, int block);
 /* Compress the block's gradient together with the residual of earlier steps. The result is valid until the ticket of the step's end is
  * done. Waits for the ticket of the step before. */
 tr_status tr__job_compress(const tr_client_pieces **out, tr_job *job, tr__job_block *block, const void *data, double weight);
-
-#endif

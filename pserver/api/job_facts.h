@@ -1,6 +1,5 @@
 /* job_facts.h - the facts that all trainers must agree on: properties of the job by name, so that a message can show a difference. */
-#ifndef TR_PSERVER_JOB_FACTS_H
-#define TR_PSERVER_JOB_FACTS_H
+#pragma once
 
 #include "pserver/api/job.h"
 
@@ -14,5 +13,3 @@ tr_status tr__facts_collect(tr__facts *facts, const tr_job *job, const tr_job_sp
 /* Pack the facts as a trainer's join message for one server, malloc'ed. */
 void      tr__facts_pack(tr_client_setup *out, const tr__facts *facts);
 void      tr__facts_deinit(tr__facts *facts);
-
-#endif

@@ -5,8 +5,7 @@
  * two slots by turns. A job goes on from a step that all servers have settled: it is the step of the newest slot or the step before.
  *
  * What must stay true: a slot is written in one piece. It counts when it begins and ends with the same step. */
-#ifndef TR_PSERVER_JOB_FETCHED_H
-#define TR_PSERVER_JOB_FETCHED_H
+#pragma once
 
 #include "framework/operators/op.h"
 #include "pserver/api/job.h"
@@ -14,5 +13,3 @@
 /* Called by operators just before they end a step. `step`: the number of the step, counted from the beginning of the trainer's training. */
 tr_status tr__job_note_fetched(tr_job *job, const tr_run *io, int64_t step);
 void      tr__job_fetched_free(struct tr__fetched *fetched);
-
-#endif

@@ -6,8 +6,7 @@
  * code for this.
  *
  * A step without samples (weight 0) is not checked: the mean over nothing may be NaN, and counts for nothing. */
-#ifndef TR_PSERVER_JOB_FINITE_H
-#define TR_PSERVER_JOB_FINITE_H
+#pragma once
 
 #include "pserver/api/job.h"
 
@@ -20,5 +19,3 @@ tr_status tr__job_look_at_rows(tr_job *job, int table, int64_t count, const int6
 bool      tr__job_holds_gradients(const tr_job *job);
 /* At the step's end: send the gradients that waited, or leave the whole step out. *is_idle: end the step as one without a gradient. */
 tr_status tr__job_release_gradients(tr_job *job, bool *is_idle);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * What must stay true: a copy is taken before the operator overwrites it, in the step after the next. The driver calls tr__own_part_poll,
  * the thread that writes the checkpoint tr__own_parts_collect, the owner the rest. */
-#ifndef TR_PSERVER_JOB_OWN_PART_H
-#define TR_PSERVER_JOB_OWN_PART_H
+#pragma once
 
 #include "framework/tensors/scope.h"
 #include "pserver/api/job_parts.h"
@@ -39,5 +38,3 @@ tr_status tr__own_parts_check(const tr__own_part *part);
 /* Wait for the parts of all trainers in this trainer's newest snapshot, add them to `parts` and move them to `folder`. *is_lost: a trainer
  * died meanwhile, or has taken a dead one's place and does not have its part. */
 tr_status tr__own_parts_collect(tr__parts *parts, bool *is_lost, tr__own_part *part, const char *folder, const tr_places *places);
-
-#endif

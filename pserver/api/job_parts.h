@@ -1,8 +1,7 @@
 /* job_parts.h - the parts of a checkpoint that is being made: the servers' answers, and the manifest of all parts.
  *
  * What must stay true: only the thread that writes the checkpoint uses it. */
-#ifndef TR_PSERVER_JOB_PARTS_H
-#define TR_PSERVER_JOB_PARTS_H
+#pragma once
 
 #include "pserver/core/client/client.h"
 #include "pserver/core/snapshots/places.h"
@@ -29,5 +28,3 @@ tr_status tr__parts_write_manifest(const tr__parts *parts, const char *dir, cons
 int64_t   tr__parts_bytes(const tr__parts *parts);
 /* The longest time, in seconds, in which a server applied no update because of the snapshot. */
 double    tr__parts_pause(const tr__parts *parts);
-
-#endif

@@ -2,8 +2,7 @@
  * step.
  *
  * What must stay true: the owner sets it, the driver reads it. */
-#ifndef TR_PSERVER_JOB_PLACE_H
-#define TR_PSERVER_JOB_PLACE_H
+#pragma once
 
 #include "pserver/rank/rank.h"
 
@@ -17,5 +16,3 @@ void       tr__place_watch(tr__place *place, tr_client *client);
 void       tr__place_begin(tr__place *place, const tr_trainer_state *state, int64_t period);
 /* Pack this trainer's place for a snapshot, with the part that a server should write, or NULL. malloc'ed. */
 uint8_t   *tr__place_pack(size_t *size, const tr_trainer_state *state, Trireme__Pserver__SnapshotTarget *target);
-
-#endif

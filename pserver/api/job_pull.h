@@ -1,6 +1,5 @@
 /* job_pull.h - parameters that arrive in the next step. */
-#ifndef TR_PSERVER_JOB_PULL_H
-#define TR_PSERVER_JOB_PULL_H
+#pragma once
 
 #include "pserver/api/job.h"
 
@@ -14,5 +13,3 @@ tr_status tr__job_settle(tr_job *job);
 tr_status tr__job_pull_again(tr_job *job);
 /* Wait for the last pull of the block. */
 tr_status tr__job_await_block(tr_job *job, int block);
-
-#endif

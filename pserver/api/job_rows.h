@@ -1,6 +1,5 @@
 /* job_rows.h - rows of sparse tables between a trainer and its servers. */
-#ifndef TR_PSERVER_JOB_ROWS_H
-#define TR_PSERVER_JOB_ROWS_H
+#pragma once
 
 #include "pserver/api/job.h"
 
@@ -10,5 +9,3 @@ tr_status tr__job_own_table(tr_table **out, tr_job *job, int table, int64_t coun
 tr_status tr__job_push_changes(tr_job *job);
 /* The step has ended: ask for the rows of the next step, where their keys are known. */
 tr_status tr__job_tables_ended(tr_job *job);
-
-#endif

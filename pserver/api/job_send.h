@@ -1,6 +1,5 @@
 /* job_send.h - gradients that leave. */
-#ifndef TR_PSERVER_JOB_SEND_H
-#define TR_PSERVER_JOB_SEND_H
+#pragma once
 
 #include "pserver/api/job.h"
 
@@ -13,5 +12,3 @@ bool      tr__job_pulls_after_steps(const tr_job *job);
 /* Copy a gradient to memory that does not change until its step is settled; *out is the copy. First waits until the last gradient from
  * that memory is settled. */
 tr_status tr__job_stage(char **out, tr_job *job, int block, const char *data);
-
-#endif

@@ -12,8 +12,7 @@
  * value that the script has set counts until the next step.
  *
  * What must stay true: a step before which nothing was written or handed out costs one comparison here. */
-#ifndef TR_PSERVER_JOB_SETS_H
-#define TR_PSERVER_JOB_SETS_H
+#pragma once
 
 #include "pserver/api/job.h"
 
@@ -28,5 +27,3 @@ tr_status tr__job_sets_send(tr_job *job);
 tr_status tr__job_sets_renew(tr_job *job);
 /* Parameters have arrived while other objects share their memory. */
 void      tr__job_sets_arrived(tr_job *job);
-
-#endif

@@ -1,6 +1,5 @@
 /* job_tables.h - the sparse tables of a trainer. */
-#ifndef TR_PSERVER_JOB_TABLES_H
-#define TR_PSERVER_JOB_TABLES_H
+#pragma once
 
 #include "pserver/api/job.h"
 
@@ -25,5 +24,3 @@ tr_status   tr__job_of_rows(tr_job **out, int *table, const tr_scope *scope, con
 const char *tr__job_first_missing_table(const tr_job *job);
 /* The divisor of a trainer's change: the number of trainers where a server adds each change by itself, 1 where it adds their mean. */
 int         tr__job_change_share(const tr_job *job);
-
-#endif

@@ -1,6 +1,5 @@
 /* job_view.h - which rank of which job this is. */
-#ifndef TR_PSERVER_JOB_VIEW_H
-#define TR_PSERVER_JOB_VIEW_H
+#pragma once
 
 #include "pserver/api/job.h"
 
@@ -8,5 +7,3 @@
 void tr__job_enter(tr_job *job);
 /* The job has ended: executors and variables have none. */
 void tr__job_leave(tr_job *job);
-
-#endif

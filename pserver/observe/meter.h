@@ -4,8 +4,7 @@
  * % off. Adding a duration costs some nanoseconds: no lock, no allocation.
  *
  * What must stay true: a counter has one writer at a time, so no read-modify-write is needed. All durations are nanoseconds. */
-#ifndef TR_PSERVER_METER_H
-#define TR_PSERVER_METER_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -88,5 +87,3 @@ typedef struct tr_peer_meter {
     /* only the driver uses the fields below */
     int64_t    ended_at, settled_at, waiting_since;
 } tr_peer_meter;
-
-#endif

@@ -8,8 +8,7 @@
  * calls do nothing.
  *
  * What must stay true: that thread calls `totals` and `progress`, and both read counters alone (meter.h). */
-#ifndef TR_PSERVER_RUNLOG_H
-#define TR_PSERVER_RUNLOG_H
+#pragma once
 
 #include "framework/base/text.h"
 
@@ -36,5 +35,3 @@ bool      tr_runlog_has_file(void);
 
 /* A string of JSON, in quotes, cut off where the buffer ends; returns `out`. */
 const char *tr_json_quote(char *out, size_t size, const char *text);
-
-#endif

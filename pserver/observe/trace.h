@@ -1,8 +1,7 @@
 /* trace.h - a rank's events as CSV lines on standard error, when TRIREME_TRACE asks for them (docs/env.md).
  *
  * TRIREME_TRACE is a comma-separated list of kinds of events. The kinds are `messages` and `members`. */
-#ifndef TR_PSERVER_TRACE_H
-#define TR_PSERVER_TRACE_H
+#pragma once
 
 #include "pserver/wire/membership.h"
 #include "pserver/wire/wire.h"
@@ -18,5 +17,3 @@ void      tr_trace_membership(int64_t now, int rank, int trainer, tr_membership 
 /* Print "trace,SECONDS,RANK,sent to,PEER,MESSAGE" (or "received from"), where SECONDS is the monotonic clock's `now` in nanoseconds /
  * 1e9. */
 void      tr_trace_message(int64_t now, int rank, bool is_sent, int peer, const tr_wire *wire);
-
-#endif

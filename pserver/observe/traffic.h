@@ -3,8 +3,7 @@
  * Compression reduces GRADIENTS alone. A row cache reduces ROWS and KEYS. Mode geo reduces all but OTHERS.
  *
  * What must stay true: a tr_traffic has one writer at a time, the driver (meter.h). */
-#ifndef TR_PSERVER_TRAFFIC_H
-#define TR_PSERVER_TRAFFIC_H
+#pragma once
 
 #include "pserver/observe/meter.h"
 #include "pserver/wire/wire.h"
@@ -36,5 +35,3 @@ void        tr_traffic_add(tr_traffic *traffic, tr_wire_kind kind, int64_t bytes
 /* The sum of all classes. */
 int64_t     tr_traffic_bytes(const tr_traffic *traffic);
 int64_t     tr_traffic_messages(const tr_traffic *traffic);
-
-#endif

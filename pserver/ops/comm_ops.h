@@ -1,7 +1,6 @@
 /* comm_ops.h - shared by the operators that talk to servers: the job of a run, its numbers for names, and tensors that are cut into
  * blocks. */
-#ifndef TR_PSERVER_COMM_OPS_H
-#define TR_PSERVER_COMM_OPS_H
+#pragma once
 
 #include "framework/operators/op.h"
 #include "framework/tensors/tensor.h"
@@ -27,5 +26,3 @@ typedef tr_status (*tr__slice_fn)(const tr_run *io, tr_job *job, const tr__slice
 tr_status tr__comm_each_block(const tr_run *io, tr_job *job, const tr_tensor *whole, int64_t count, const int *blocks, tr__slice_fn act);
 /* An `act`: ask for the block. */
 tr_status tr__comm_pull(const tr_run *io, tr_job *job, const tr__slice *slice);
-
-#endif

@@ -1,6 +1,5 @@
 /* looked_up.h - rows that were looked up by keys: their shape, and the key that stands for no row. */
-#ifndef TR_PSERVER_LOOKED_UP_H
-#define TR_PSERVER_LOOKED_UP_H
+#pragma once
 
 #include "framework/operators/op.h"
 
@@ -8,5 +7,3 @@
 tr_status tr__looked_up_infer(const tr_infer *io, int ids, int64_t width);
 /* Set the rows of key `padding` to zeros; -1: there is no such key. */
 void      tr__looked_up_clear(float *rows, const int64_t *keys, int64_t count, int64_t width, int64_t padding);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * What must stay true: a field is set before the communication thread starts, or it is atomic, or it is handed over. To hand a field over,
  * one thread writes it and then sets an atomic, posts a command or lets a ticket be done; only then the other thread reads it. */
-#ifndef TR_PSERVER_RANK_H
-#define TR_PSERVER_RANK_H
+#pragma once
 
 #include "framework/base/weak.h"
 #include "pserver/core/client/client.h"
@@ -74,5 +73,3 @@ static inline const tr_server *tr__rank_server(const tr__rank *rank)
 {
     return atomic_load_explicit(&rank->seen_server, memory_order_acquire);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * A command is a kind, and its data. The lists below say the type of the data for each kind, and which core it is for: a trainer's client,
  * or a server or replica. The memory behind a pointer must stay alive until the command's ticket is done, unless it is said that the
  * command frees it. */
-#ifndef TR_PSERVER_RANK_COMMANDS_H
-#define TR_PSERVER_RANK_COMMANDS_H
+#pragma once
 
 #include "pserver/core/client/client.h"
 #include "pserver/rank/rank.h"
@@ -140,5 +139,3 @@ static inline tr_status tr__rank_post(tr__rank *rank, const tr__command *command
 {
     return tr_comm_post(rank->comm, &command->head, sizeof *command);
 }
-
-#endif

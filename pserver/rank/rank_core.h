@@ -2,8 +2,7 @@
  * may become any of the others.
  *
  * What must stay true: only the driver calls the core (comm.h). */
-#ifndef TR_PSERVER_RANK_CORE_H
-#define TR_PSERVER_RANK_CORE_H
+#pragma once
 
 #include "pserver/rank/rank.h"
 
@@ -13,5 +12,3 @@ tr__driver *tr__driver_new(tr__rank *rank);
 void            tr__driver_free(tr__driver *driver);
 /* The functions by which the communication thread makes the core and gives it commands. */
 tr_comm_core    tr__rank_core(tr__driver *driver);
-
-#endif

@@ -1,8 +1,7 @@
 /* rank_driver.h - what of a job belongs to its driver, the thread that runs the event loop (comm.h): the cores of this rank.
  *
  * What must stay true: rank_core.c and rank_store.c alone include this header. They see nothing of the owner's part (job.h). */
-#ifndef TR_PSERVER_RANK_DRIVER_H
-#define TR_PSERVER_RANK_DRIVER_H
+#pragma once
 
 #include "pserver/core/client/standby.h"
 #include "pserver/core/replica/replica.h"
@@ -15,5 +14,3 @@ struct tr__driver {
     tr_replica *replica;
     tr_standby *standby;
 };
-
-#endif

@@ -1,8 +1,7 @@
 /* rank_life.h - a rank's begin and end in its process. The public functions about the process (trireme_dist.h) are here, too.
  *
  * What must stay true: a process is a rank once at most, because MPI starts only once. */
-#ifndef TR_PSERVER_RANK_LIFE_H
-#define TR_PSERVER_RANK_LIFE_H
+#pragma once
 
 #include "pserver/rank/rank.h"
 
@@ -17,5 +16,3 @@ tr_status tr__rank_start(tr__rank *rank);
 void      tr__rank_end_records(tr__rank *rank, tr_status status);
 /* Leave the job. After a failure MPI may still write into `rank`, so it must stay. */
 tr_status tr__rank_leave(tr__rank *rank, bool is_well);
-
-#endif

@@ -1,6 +1,5 @@
 /* rank_options.h - the options of a job's start: those of the caller, those of the environment for all ranks, and defaults. */
-#ifndef TR_PSERVER_RANK_OPTIONS_H
-#define TR_PSERVER_RANK_OPTIONS_H
+#pragma once
 
 #include "pserver/trireme_dist.h"
 
@@ -11,5 +10,3 @@ tr_status tr__rank_take_options(tr_job_options *out, const tr_job_options *given
 uint32_t  tr__rank_incarnation_of_start(void);
 /* Seconds as nanoseconds. */
 int64_t   tr__seconds(double seconds);
-
-#endif

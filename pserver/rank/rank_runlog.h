@@ -1,6 +1,5 @@
 /* rank_runlog.h - the lines of a job's rank in its log, and its figures for the launcher. See runlog.h and docs/logs.md. */
-#ifndef TR_PSERVER_RANK_RUNLOG_H
-#define TR_PSERVER_RANK_RUNLOG_H
+#pragma once
 
 #include "pserver/rank/rank.h"
 
@@ -8,5 +7,3 @@
 void tr__rank_runlog_start(tr__rank *rank);
 /* Write the last line: how the job ended for this rank. A server that ended well runs no update, so the line describes its tables. */
 void tr__rank_runlog_end(tr__rank *rank, tr_status status);
-
-#endif

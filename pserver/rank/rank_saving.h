@@ -3,8 +3,7 @@
  * The main thread, which applies updates, makes a copy. Another thread writes the copy, so neither messages nor training wait for the disk.
  *
  * What must stay true: the driver calls tr__saving_begin, the owner calls the rest. */
-#ifndef TR_PSERVER_RANK_SAVING_H
-#define TR_PSERVER_RANK_SAVING_H
+#pragma once
 
 #include "pserver/rank/rank.h"
 
@@ -21,5 +20,3 @@ void        tr__saving_begin(tr__saving *saving, const Trireme__Pserver__Snapsho
 tr_status   tr__saving_serve(tr__saving *saving);
 /* Does tr__saving_serve have work at this moment? */
 bool        tr__saving_is_due(const tr__saving *saving);
-
-#endif

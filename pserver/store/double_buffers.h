@@ -5,8 +5,7 @@
  *
  * What must stay true: a switch exchanges the memory of two tensors, while each name stays with its tensor. So no plan looks up a variable
  * again. */
-#ifndef TR_PSERVER_DOUBLE_BUFFERS_H
-#define TR_PSERVER_DOUBLE_BUFFERS_H
+#pragma once
 
 #include "framework/tensors/shape.h"
 #include "framework/trireme.h"
@@ -27,5 +26,3 @@ tr_status tr_double_buffers_put(tr_state *state, tr_tensor *tensor, tr_dtype dty
 tr_status tr_double_buffers_add(tr_double_buffers *buffers, tr_state *state, tr_tensor *now, tr_tensor *next);
 void      tr_double_buffers_deinit(tr_double_buffers *buffers);
 void      tr_double_buffers_switch(tr_double_buffers *buffers);
-
-#endif

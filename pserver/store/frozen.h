@@ -4,8 +4,7 @@
  *
  * What must stay true: the thread that computes updates creates and frees a frozen state, between two updates. Another thread may read it
  * meanwhile. */
-#ifndef TR_PSERVER_FROZEN_H
-#define TR_PSERVER_FROZEN_H
+#pragma once
 
 #include "framework/base/status.h"
 
@@ -20,5 +19,3 @@ void        tr_frozen_free(tr_frozen *frozen);
 const void *tr_frozen_value(const tr_frozen *frozen, uint32_t index);
 /* Read a shard of a table as it was frozen, as read_rows of tr_store does. Each shard can be read once. */
 tr_status   tr_frozen_rows(const tr_frozen *frozen, uint32_t table, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes);
-
-#endif

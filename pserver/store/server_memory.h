@@ -1,6 +1,5 @@
 /* server_memory.h - the memory of a server's program, for the files of this folder: its variables, tables and segments. */
-#ifndef TR_PSERVER_SERVER_MEMORY_H
-#define TR_PSERVER_SERVER_MEMORY_H
+#pragma once
 
 #include "framework/base/weak.h"
 #include "framework/tensors/tensor.h"
@@ -60,5 +59,3 @@ void       *tr__server_memory_tasks(void *self, uint64_t *bytes);
 void       *tr__server_memory_board(void *self, uint64_t *bytes, bool anew);
 void        tr__server_memory_remove(tr_server_program *sp);
 void        tr__server_memory_free(tr_server_program *sp);
-
-#endif

@@ -1,6 +1,5 @@
 /* server_part.h - which part of a job a server's program has. */
-#ifndef TR_PSERVER_SERVER_PART_H
-#define TR_PSERVER_SERVER_PART_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ typedef struct tr_server_part {
     int64_t        newest;            /* the highest state generation of this server's states on all hosts; -1: there is none */
     uint32_t       first_generation;  /* the first one of this start of the job: higher than all generations of earlier starts */
 } tr_server_part;
-
-#endif

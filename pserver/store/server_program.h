@@ -11,8 +11,7 @@
  *
  * What must stay true: the driver (comm.h) commits, computes pieces and reads parameters. The thread that runs the program writes buffers
  * that no one reads yet. No piece is computed while it runs. */
-#ifndef TR_PSERVER_SERVER_PROGRAM_H
-#define TR_PSERVER_SERVER_PROGRAM_H
+#pragma once
 
 #include "framework/base/weak.h"
 #include "pserver/core/server/server.h"
@@ -50,5 +49,3 @@ tr_status   tr__server_program_ready(tr_server_program *sp);
 void        tr__server_program_switch(tr_server_program *sp);
 /* A replica may get the whole state a second time: forget the first, and the memory that outlives the process. */
 void        tr__server_program_forget(tr_server_program *sp);
-
-#endif

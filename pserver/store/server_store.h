@@ -2,8 +2,7 @@
  *
  * What must stay true: the driver (comm.h) calls them. The functions of tr_store.worker are the rank's, because they need its main
  * thread. */
-#ifndef TR_PSERVER_SERVER_STORE_H
-#define TR_PSERVER_SERVER_STORE_H
+#pragma once
 
 #include "pserver/store/server_part.h"
 #include "pserver/store/server_program.h"
@@ -12,5 +11,3 @@
 tr_store  tr_server_store(tr_server_program *sp, const tr_server_part *part);
 /* Find the state that an earlier process has left of this server, whether or not it was complete. */
 tr_status tr_server_store_attach(tr_server_program *sp, int server);
-
-#endif

@@ -12,8 +12,7 @@
  *
  * What must stay true: an operator reads one of two buffers and writes the other one. So computing a piece again, or a part of an update
  * that never counts, changes nothing. No piece is computed while the rest of the program runs. */
-#ifndef TR_PSERVER_UPDATE_PLAN_H
-#define TR_PSERVER_UPDATE_PLAN_H
+#pragma once
 
 #include "framework/base/weak.h"
 #include "framework/trireme.h"
@@ -42,5 +41,3 @@ tr_status tr_update_plan_run(tr_update_plan *plan, uint8_t *const *grads);
 bool      tr_update_plan_is_quick(const tr_update_plan *plan);
 /* Exchange the two buffers: the update counts, or the one before counts again. */
 void      tr_update_plan_switch(tr_update_plan *plan);
-
-#endif

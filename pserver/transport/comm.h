@@ -15,8 +15,7 @@
  *
  * What must stay true: one owner thread posts and waits. Only the communication thread calls MPI_Init and MPI_Finalize. After a failure
  * MPI is not finalized. */
-#ifndef TR_PSERVER_COMM_H
-#define TR_PSERVER_COMM_H
+#pragma once
 
 #include "pserver/core/base/node.h"
 #include "pserver/core/base/roster.h"
@@ -93,5 +92,3 @@ int              tr_comm_exit_code(const tr_comm *comm);
 void             tr_comm_stats(const tr_comm *comm, tr_job_stats *stats);
 /* Bytes and messages by content; both live as long as `comm`. */
 void             tr_comm_traffic(const tr_comm *comm, const tr_traffic **sent, const tr_traffic **received);
-
-#endif

@@ -11,8 +11,7 @@
  * Both threads of a rank run in turns: tr__comm_thread_turn and tr__comm_wait_turn. A turn never waits; it says how to rest before the next
  * one. comm.c and comm_thread.c rest in the real world (tr__comm_rest). The simulator (tests/support/simulator.h) calls the same turns in
  * virtual time. */
-#ifndef TR_PSERVER_COMM_STATE_H
-#define TR_PSERVER_COMM_STATE_H
+#pragma once
 
 #include "pserver/core/base/outbox.h"
 #include "pserver/transport/comm.h"
@@ -295,5 +294,3 @@ void tr__comm_gone(tr_comm *comm, int peer, const char *how);
 /* The job has failed with this text; rank `culprit` is the cause. */
 void tr__comm_failed(tr_comm *comm, tr_status status, int culprit, const char *text);
 void tr__comm_on_abort(tr_comm *comm, int peer, const uint8_t *payload, uint64_t bytes);
-
-#endif

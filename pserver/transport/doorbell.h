@@ -4,8 +4,7 @@
  * word. A rank that has handed MPI a message for it rings, if the doorbell is armed. This costs one syscall for each sleep that ends,
  * and one load for each other message. The memory is a file without a name. Its maker keeps it open and sends its descriptor's number in
  * the hello; other ranks open it through /proc. Where that is not allowed, and on other hosts, naps end by time alone. */
-#ifndef TR_PSERVER_DOORBELL_H
-#define TR_PSERVER_DOORBELL_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -36,5 +35,3 @@ bool tr_doorbell_is_near(const tr_doorbell *bell, int cpu);
 /* Disarm the doorbell and return its bits; 0: it was not armed. The caller must then ring `rings` under these bits; no other rank will.
  * Call it after the message is where its reader looks, and after a fence: the reader arms, then looks. */
 unsigned tr_doorbell_disarm(tr_doorbell *bell);
-
-#endif

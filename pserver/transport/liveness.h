@@ -6,8 +6,7 @@
  *
  * What must stay true: a dead rank stays dead. A rank that said goodbye is not watched and never becomes dead. It still waits for the
  * others' goodbyes, and so for signs of their life. */
-#ifndef TR_PSERVER_LIVENESS_H
-#define TR_PSERVER_LIVENESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ int     tr_liveness_beat(tr_liveness *liveness, int64_t now);
 /* Return a rank that was silent for too long, or -1; it is dead from now on. A process that was stopped itself finds all others silent.
  * So it first gives them one more period. */
 int     tr_liveness_silent(tr_liveness *liveness, int64_t now);
-
-#endif

@@ -4,8 +4,7 @@
  * simulator's (tests/support/simulator.h), where time is virtual and all ranks of a job take turns in one thread.
  *
  * What must stay true: nothing here waits, but `kill`. Where a loop rests it says so, and who runs it waits (tr__rest). */
-#ifndef TR_PSERVER_MACHINE_H
-#define TR_PSERVER_MACHINE_H
+#pragma once
 
 #include "pserver/transport/doorbell.h"
 #include "pserver/transport/transport.h"
@@ -53,5 +52,3 @@ typedef struct tr_machine {
 
 /* The machine that this process runs on. */
 extern const tr_machine tr_machine_real;
-
-#endif

@@ -10,8 +10,7 @@
  * 256 KiB and 16 MiB, in 10^6 bytes a second.
  *
  * What must stay true: every wait has a bound, and its failure names the rank. */
-#ifndef TR_PSERVER_PROBE_H
-#define TR_PSERVER_PROBE_H
+#pragma once
 
 #include "framework/base/status.h"
 
@@ -21,5 +20,3 @@
  * rank did not answer for `timeout` seconds. TR_EFORMAT: bytes were damaged. After a failure the process must end by _exit. Exported for
  * trireme-pserver alone (cmake/TriremeLibrary.cmake). */
 TR_API tr_status tr_probe_run(FILE *out, double timeout);
-
-#endif

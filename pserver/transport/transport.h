@@ -8,8 +8,7 @@
  *
  * What must stay true: one thread at a time is in here, `start` and `stop` are one thread's; nothing waits for a peer. Messages
  * of one pair arrive in order. What is sent stays as it is until it is given back by `sent`. */
-#ifndef TR_PSERVER_TRANSPORT_H
-#define TR_PSERVER_TRANSPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,5 +67,3 @@ typedef struct tr_transport_table {
 void                      tr_transport_find(char *out, size_t size, const char *given);
 /* Load the table of the transport at this path, and begin its schedule, if it has one. NULL: the reason is in `error`. */
 const tr_transport_table *tr_transport_load(const char *path, char *error, size_t size);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * What must stay true: one thread makes all calls, except tr_background_end: the task's own thread calls it. A tr_background lives
  * until its task is joined. */
-#ifndef TR_PSERVER_BACKGROUND_H
-#define TR_PSERVER_BACKGROUND_H
+#pragma once
 
 #include "framework/base/status.h"
 
@@ -27,5 +26,3 @@ void      tr_background_end(tr_background *background);
 bool      tr_background_is_under_way(const tr_background *background);
 /* Wait for the end of the task, if there is one. */
 void      tr_background_join(tr_background *background);
-
-#endif

@@ -5,8 +5,7 @@
  * else. Other threads of the process run as the kernel decides.
  *
  * What must stay true: a thread that takes part holds no lock that another one takes while it waits. */
-#ifndef TR_PSERVER_SCHEDULE_H
-#define TR_PSERVER_SCHEDULE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -31,5 +30,3 @@ typedef struct tr_schedule {
 
 /* NULL: the kernel decides. Set once, before the job has threads. */
 extern const tr_schedule *tr__schedule;
-
-#endif

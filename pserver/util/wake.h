@@ -2,8 +2,7 @@
  *
  * A waiter reads the word, looks for work, and sleeps only while the word is unchanged. A thread that has work for the waiter changes the
  * word first. So no ring is lost. */
-#ifndef TR_PSERVER_WAKE_H
-#define TR_PSERVER_WAKE_H
+#pragma once
 
 #include "pserver/util/schedule.h"
 
@@ -91,5 +90,3 @@ static inline void tr__pause(void)
     __builtin_ia32_pause();
 #endif
 }
-
-#endif

@@ -20,8 +20,7 @@
  *     nonzero        k, u32, a u32 that is 0, then as topk
  *
  * What must stay true: a payload is checked once (tr_compress_check) before it is decoded; decoding trusts it. */
-#ifndef TR_PSERVER_COMPRESS_H
-#define TR_PSERVER_COMPRESS_H
+#pragma once
 
 #include "pserver/trireme_dist.h"
 
@@ -38,5 +37,3 @@ uint64_t  tr_compress_encode_zeros(uint8_t *payload);
 /* Check a payload, aligned to 8, for `count` values. TR_EFORMAT: it is no payload of this method. */
 tr_status tr_compress_check(const tr_compress *c, const uint8_t *payload, uint64_t bytes, int64_t count);
 void      tr_compress_decode(const tr_compress *c, float *out, const uint8_t *payload, int64_t count);
-
-#endif

@@ -1,8 +1,7 @@
 /* compress_sparse.h - payloads of compressed gradients that hold some of the values, and the places of these values (compress.h).
  *
  * The first 4 bytes of such a payload belong to the caller. The payload is aligned to 8. */
-#ifndef TR_PSERVER_COMPRESS_SPARSE_H
-#define TR_PSERVER_COMPRESS_SPARSE_H
+#pragma once
 
 #include "framework/base/status.h"
 
@@ -15,5 +14,3 @@ int64_t   tr__sparse_encode_nonzero(uint8_t *payload, float *e, const float *x, 
 /* Check that a payload of the right size has a valid place for each value. */
 tr_status tr__sparse_check(const uint8_t *payload, int64_t count, int64_t kept);
 void      tr__sparse_decode(float *out, uint8_t *payload, int64_t count, int64_t kept);
-
-#endif

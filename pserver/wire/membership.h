@@ -2,8 +2,7 @@
  *
  * Servers may differ for a while. docs/protocol.md draws the diagram and says which message or event causes each move; a test compares
  * it with this list. */
-#ifndef TR_PSERVER_MEMBERSHIP_H
-#define TR_PSERVER_MEMBERSHIP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -45,5 +44,3 @@ const char *tr_membership_name(tr_membership state);
 bool        tr_membership_may_move(tr_membership from, tr_membership to);
 /* Will the trainer make no more steps? */
 bool        tr_membership_is_over(tr_membership state);
-
-#endif

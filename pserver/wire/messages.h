@@ -13,8 +13,7 @@
  *   u32, u64   an unsigned number               flag   0 or 1
  *   offset     u64; offset + payload bytes is at most 2^63 - 1
  *   weight     f64; finite and not negative */
-#ifndef TR_PSERVER_MESSAGES_H
-#define TR_PSERVER_MESSAGES_H
+#pragma once
 
 #define TR_ANY UINT64_MAX             /* every value of the type is accepted */
 
@@ -264,5 +263,3 @@
     M(REPLACE_CALL, replace_call,   "server",  "standby",  "",                   0)                          \
     M(REPLACE_DONE, replace_done,   "trainer", "any",      "",                   0)                          \
     M(MEMBER,      member,          "server",  "server",   "",                   0)
-
-#endif

@@ -4,8 +4,7 @@
  * the same bits. Servers and checkpoints keep float32.
  *
  * A trainer has no second buffer. The bfloat16 values arrive in the upper half of the memory that their floats will fill. */
-#ifndef TR_PSERVER_ROUNDED_H
-#define TR_PSERVER_ROUNDED_H
+#pragma once
 
 #include "pserver/trireme_dist.h"
 
@@ -22,5 +21,3 @@ uint8_t *tr_rounded_buffer(uint8_t *floats, uint64_t bytes);
 void     tr_rounded_widen(uint8_t *floats, uint64_t bytes);
 /* Compute the values that a trainer gets for these floats. `out` may be `floats`. */
 void     tr_rounded_floats(float *out, const float *floats, uint64_t bytes);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * What must stay true: decoding trusts nothing. Each field of a decoded message is in its range, and header bytes that no field
  * uses are zero. Whether a block exists, and whether the sender may say this now, is for the cores to check. */
-#ifndef TR_PSERVER_WIRE_H
-#define TR_PSERVER_WIRE_H
+#pragma once
 
 #include "framework/base/status.h"
 #include "pserver/trireme_tasks.h"
@@ -130,5 +129,3 @@ typedef struct tr_wire_entries {
 tr_status tr_wire_entries_open(tr_wire_entries *out, const uint8_t *payload, uint64_t size, uint32_t count);
 /* Read the next entry; false after the last. `data` is aligned to 8 if the payload is. */
 bool      tr_wire_entries_next(tr_wire_entries *entries, uint32_t *block, const uint8_t **data, uint64_t *bytes);
-
-#endif

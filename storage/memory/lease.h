@@ -8,8 +8,7 @@
  * the file is open for writing. Then nothing is kept.
  *
  * One thread for all leases of a process looks every few milliseconds for writers that wait. In a forked child the first look at a lease makes its own. */
-#ifndef TR_STORAGE_LEASE_H
-#define TR_STORAGE_LEASE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@ tr_lease *tr_lease_take(const char *path, int fd, void *data, uint64_t bytes);
 void      tr_lease_free(tr_lease *lease);
 /* Does the mapping have the bytes of a copy now, whatever becomes of the file? */
 bool      tr_lease_has_copy(tr_lease *lease);
-
-#endif

@@ -14,8 +14,7 @@
  *
  * What must stay true: a segment holds offsets and indices, never pointers, because the next process maps it elsewhere. A kill between any
  * two stores must leave the contents consistent; the code that writes them sees to that. */
-#ifndef TR_STORAGE_SEGMENT_H
-#define TR_STORAGE_SEGMENT_H
+#pragma once
 
 #include "framework/base/status.h"
 
@@ -50,5 +49,3 @@ void        tr_segment_free(tr_segment *segment);
 tr_status tr_segment_remove(const char *name);
 /* List the names that begin with `prefix`, in alphabetical order. The pointers and the names are one malloc. */
 tr_status tr_segment_list(char ***out, int *count, const char *prefix);
-
-#endif

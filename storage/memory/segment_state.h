@@ -1,6 +1,5 @@
 /* segment_state.h - the inside of a segment, shared by segment.c (life, growth) and segment_map.c (addresses). */
-#ifndef TR_STORAGE_SEGMENT_STATE_H
-#define TR_STORAGE_SEGMENT_STATE_H
+#pragma once
 
 #include "storage/memory/segment.h"
 
@@ -29,5 +28,3 @@ tr_status   tr__segment_move(tr_segment *segment, uint64_t bytes);
 void        tr__segment_unmap(tr_segment *segment);
 /* Its name in messages. */
 const char *tr__segment_called(const tr_segment *segment);
-
-#endif

@@ -6,8 +6,7 @@
  * and both are there.
  *
  * What must stay true: copies are made step after step, by the process that holds the segment. */
-#ifndef TR_STORAGE_TRAINER_VARS_H
-#define TR_STORAGE_TRAINER_VARS_H
+#pragma once
 
 #include "framework/base/status.h"
 
@@ -46,5 +45,3 @@ int       tr_trainer_vars_count(const tr_trainer_vars *kept);
 /* Variable `index` as it was after that step. False: there is no such copy. The memory is valid while `kept` lives, until two more
  * copies were made. */
 bool      tr_trainer_vars_find(tr_trainer_var *out, const tr_trainer_vars *kept, uint64_t step, int index);
-
-#endif

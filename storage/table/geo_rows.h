@@ -9,8 +9,7 @@
  * process can have the copy as it was after the last exchange that the servers know. It takes the values of rows anew.
  *
  * What must stay true: no row is taken for exchange n + 1 before all servers have settled exchange n. */
-#ifndef TR_STORAGE_GEO_ROWS_H
-#define TR_STORAGE_GEO_ROWS_H
+#pragma once
 
 #include "storage/table/table.h"
 #include "storage/util/keyset.h"
@@ -35,5 +34,3 @@ tr_status tr_geo_rows_take(tr_geo_rows *geo, uint64_t exchange, int64_t key, con
 tr_status tr_geo_rows_changes(tr_geo_rows *geo, int trainers, int64_t *count, const int64_t **keys, const float **values);
 /* The exchange is made: all rows must be taken anew. */
 void      tr_geo_rows_forget(tr_geo_rows *geo);
-
-#endif

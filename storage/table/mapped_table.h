@@ -2,8 +2,7 @@
  *
  * The oldest file has all rows; each newer one has the rows that changed. A key's row is that of the newest file that has it. A key
  * without a row reads its first value, as in the table that was exported. Any number of threads may look up. */
-#ifndef TR_STORAGE_MAPPED_TABLE_H
-#define TR_STORAGE_MAPPED_TABLE_H
+#pragma once
 
 #include "storage/table/row_file.h"
 
@@ -17,5 +16,3 @@ tr_status        tr_mapped_table_add(tr_mapped_table *table, const char *path);
 const tr_table_config *tr_mapped_table_config(const tr_mapped_table *table);
 /* Read the values of `n` keys, one after the other, in the table's type. TR_EFORMAT, TR_EIO: a file is damaged, or was changed in its place. */
 tr_status        tr_mapped_table_pull(const tr_mapped_table *table, void *out, const int64_t *keys, int64_t n);
-
-#endif

@@ -1,7 +1,6 @@
 /* pushed_rows.h - the gradient of a sparse table in a server's program: a variable with the rows that the trainers have pushed for the update that is being
  * computed. They stay where they came in, each trainer's with its weight. */
-#ifndef TR_STORAGE_PUSHED_ROWS_H
-#define TR_STORAGE_PUSHED_ROWS_H
+#pragma once
 
 #include "framework/tensors/scope.h"
 #include "storage/table/rows_merge.h"
@@ -18,5 +17,3 @@ typedef struct tr_pushed_rows {
 tr_pushed_rows *tr_pushed_rows_new(tr_var *var);
 /* The object of a variable; NULL: it has another one, or none. */
 tr_pushed_rows *tr_pushed_rows_of(const tr_var *var);
-
-#endif

@@ -4,8 +4,7 @@
  * lies in one of the WAYS places of its set. Where no place is free, the row that was unused for the longest time gives way, but never a
  * row that the same step has used. So many cold keys, each seen once, do not evict the hot ones, and a step with too many rows keeps some
  * of them. */
-#ifndef TR_STORAGE_ROW_CACHE_H
-#define TR_STORAGE_ROW_CACHE_H
+#pragma once
 
 #include "framework/base/status.h"
 
@@ -20,5 +19,3 @@ bool      tr_row_cache_get(tr_row_cache *cache, void *out, int64_t key, uint64_t
 void      tr_row_cache_put(tr_row_cache *cache, int64_t key, const void *row, uint64_t step, uint64_t until);
 /* Forget all rows. NULL is allowed. */
 void      tr_row_cache_clear(tr_row_cache *cache);
-
-#endif

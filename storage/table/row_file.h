@@ -7,8 +7,7 @@
  * one is leased (lease.h), or else watched: see tr_row_file_is_intact. A file may come from a stranger. So every number of the header is checked when the file is opened, and
  * every row's number when it is found. Each TR_ROW_FILE_CHUNK of the file has a checksum: those of a copied file are compared when it is opened,
  * those of a mapped one when a chunk is first read. */
-#ifndef TR_STORAGE_ROW_FILE_H
-#define TR_STORAGE_ROW_FILE_H
+#pragma once
 
 #include "storage/table/table.h"
 
@@ -65,5 +64,3 @@ tr_status tr_row_writer_open(tr_row_writer **out, const char *path, const tr_tab
 tr_status tr_row_writer_add(tr_row_writer *writer, const void *packed, uint64_t bytes);
 /* Finish the file, if `status` is TR_OK; otherwise remove it. Returns the first failure. */
 tr_status tr_row_writer_close(tr_row_writer *writer, tr_status status, uint64_t *rows);
-
-#endif

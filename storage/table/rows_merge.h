@@ -3,8 +3,7 @@
  * A trainer that sends no row of a key counts as sending zeros. So the rule is that of dense gradients (weighted_mean.h): the mean weighted by
  * the trainers' samples, summed in the order of the trainers. One trainer's mean is its gradient, bit by bit. Each row depends only on
  * the ordered parts, not on their order of arrival or on the number of servers. */
-#ifndef TR_STORAGE_ROWS_MERGE_H
-#define TR_STORAGE_ROWS_MERGE_H
+#pragma once
 
 #include "storage/util/keyset.h"
 
@@ -39,5 +38,3 @@ typedef struct tr_rows_merge {
 bool      tr_rows_are_merged(const tr_rows_update *update);
 void      tr_rows_merge_deinit(tr_rows_merge *merge);
 tr_status tr_rows_merge_run(tr_rows_merge *merge, const tr_rows_update *update, int64_t width);
-
-#endif

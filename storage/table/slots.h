@@ -23,8 +23,7 @@
  * them would take as long as reading the table. Whatever they contain, no access leaves the segments.
  *
  * What must stay true: one thread changes the slots, and no thread reads meanwhile. Any number of threads may read at the same time. */
-#ifndef TR_STORAGE_SLOTS_H
-#define TR_STORAGE_SLOTS_H
+#pragma once
 
 #include "storage/memory/segment.h"
 
@@ -95,5 +94,3 @@ uint64_t tr_slots_index_bytes(const tr_slots *slots);
 void    *tr_slots_notes(const tr_slots *slots);
 /* List all slots of one shard. *list is realloc'ed to hold them, *capacity is its size. Returns their number. */
 tr_status tr_slots_of_shard(uint32_t **list, uint64_t *capacity, uint64_t *count, const tr_slots *slots, uint32_t shard);
-
-#endif

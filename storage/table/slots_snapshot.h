@@ -6,8 +6,7 @@
  *
  * What must stay true: the owner changes a row, or the index, between lock and unlock or after tr_slots_snapshot_keep. The reader reads
  * each shard once. */
-#ifndef TR_STORAGE_SLOTS_CUT_H
-#define TR_STORAGE_SLOTS_CUT_H
+#pragma once
 
 #include "storage/table/slots.h"
 
@@ -33,5 +32,3 @@ void      tr_slots_snapshot_remove(tr_slots_snapshot *snapshot, uint32_t slot);
 
 /* Read the rows of a shard at that moment, `stride` bytes each. *out is malloc'ed. */
 tr_status tr_slots_snapshot_read(tr_slots_snapshot *snapshot, uint32_t shard, void **out, uint64_t *bytes);
-
-#endif

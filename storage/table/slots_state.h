@@ -1,7 +1,6 @@
 /* slots_state.h - the inside of slots, shared by slots.c (life, rows), slots_index.c (changes of the index), slots_find.c (looking up) and
  * slots_shards.c (going through a shard). */
-#ifndef TR_STORAGE_SLOTS_STATE_H
-#define TR_STORAGE_SLOTS_STATE_H
+#pragma once
 
 #include "storage/table/slots.h"
 
@@ -141,5 +140,3 @@ bool      tr__slots_is_index(const tr_slots *s);
 
 /* slots_find.c: find the slot of a key with this tag, from this place on; TR_SLOT_NONE: there is none. */
 uint32_t tr__slots_look_up(const tr_slots *s, int64_t key, uint32_t tag, uint64_t at);
-
-#endif

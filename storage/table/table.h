@@ -13,8 +13,7 @@
  * step. Neither depends on the number of servers.
  *
  * What must stay true: one thread updates, and no thread looks up meanwhile. Any number of threads may look up at the same time. */
-#ifndef TR_STORAGE_TABLE_H
-#define TR_STORAGE_TABLE_H
+#pragma once
 
 #include "storage/table/slots.h"
 #include "storage/table/table_config.h"
@@ -128,5 +127,3 @@ typedef struct tr_table_report {
 void      tr_table_get_report(const tr_table *table, tr_table_report *report);
 /* For measuring. */
 const tr_slots *tr_table_slots(const tr_table *table);
-
-#endif

@@ -1,6 +1,5 @@
 /* table_config.h - what a sparse table is: its rows, their first values, and which keys have rows. */
-#ifndef TR_STORAGE_TABLE_CONFIG_H
-#define TR_STORAGE_TABLE_CONFIG_H
+#pragma once
 
 #include "framework/tensors/dtype.h"
 
@@ -32,5 +31,3 @@ typedef struct tr_table_config {
     uint32_t      keep_count;         /* except rows that so many updates touched; 0: no exception */
     uint64_t      max_rows;           /* rows in the whole table: those untouched for the longest time are removed. 0: no limit */
 } tr_table_config;
-
-#endif

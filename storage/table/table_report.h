@@ -2,8 +2,7 @@
  *
  * No key is counted for this. A row's header has the number of updates that touched it. So one pass over all headers finds the hottest
  * keys exactly, and training pays nothing. The numbers of evicted rows are lost. */
-#ifndef TR_STORAGE_TABLE_REPORT_H
-#define TR_STORAGE_TABLE_REPORT_H
+#pragma once
 
 #include "storage/trireme_table.h"
 #include "storage/table/table.h"
@@ -14,5 +13,3 @@ int64_t   tr_table_hot_keys(tr_table_hot_key *out, const tr_table *table, int64_
 void      tr_table_describe(tr_table_part *out, const tr_table *table);
 /* The same as bytes for a message; *out is malloc'ed. */
 tr_status tr_table_part_pack(const tr_table *table, void **out, uint64_t *bytes);
-
-#endif

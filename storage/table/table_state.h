@@ -1,7 +1,6 @@
 /* table_state.h - the inside of a table, shared by table.c (start and end), table_admission.c (which keys have rows) and table_rows.c
  * (reading and writing rows). */
-#ifndef TR_STORAGE_TABLE_STATE_H
-#define TR_STORAGE_TABLE_STATE_H
+#pragma once
 
 #include "storage/table/slots_snapshot.h"
 #include "storage/table/table.h"
@@ -55,5 +54,3 @@ bool tr__table_reads_zeros(const tr_table_config *config, int64_t key);
 /* Make a row with first values for a key that has none; or a candidate, a counted key without updates so far. */
 tr_status tr__table_make_row(uint32_t *out, tr_table *t, int64_t key);
 tr_status tr__table_make_candidate(uint32_t *out, tr_table *t, int64_t key);
-
-#endif

@@ -4,8 +4,7 @@
  * number of rows, the tile. The operators are planned once, as a program of their own. Then rows and their states are gathered into the
  * tile, the plan runs, and the rows are written back. Shapes never change, so a repeated update allocates nothing. Values that are computed
  * once an update (powers of beta, learning rates) are not in the sub-block: the tile gets copies of them. */
-#ifndef TR_STORAGE_TABLE_TILE_H
-#define TR_STORAGE_TABLE_TILE_H
+#pragma once
 
 #include "framework/operators/op.h"
 #include "storage/table/table.h"
@@ -28,5 +27,3 @@ tr_status tr_table_tile_set(tr_table_tile *tile, const char *name, const tr_tens
 tr_status tr_table_tile_begin(tr_table *table, uint64_t step);
 tr_status tr_table_tile_run(tr_table_tile *tile, tr_table *table, const int64_t *keys, const uint32_t *hints, const float *grads,
                             int64_t n);
-
-#endif

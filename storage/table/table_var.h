@@ -2,8 +2,7 @@
  *
  * In one process it holds the table. On a server it holds the server's shards. On a trainer it holds the description alone, because the servers have the
  * rows: then it knows whom to ask (tr_table_source). So operators and files ask the variable, and nobody asks where the process is. */
-#ifndef TR_STORAGE_TABLE_VAR_H
-#define TR_STORAGE_TABLE_VAR_H
+#pragma once
 
 #include "framework/base/weak.h"
 #include "framework/tensors/scope.h"
@@ -56,5 +55,3 @@ void      tr_table_var_describe(tr_job_table *out, const tr_table_var *tv, const
 tr_table_config tr_table_config_of(const tr_job_table *table);
 /* Attach to the table that an earlier process has left in the segments of the place, as it was after update `updates`. */
 tr_status tr_table_var_attach(tr_table_var *tv, uint64_t updates);
-
-#endif

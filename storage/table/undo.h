@@ -5,8 +5,7 @@
  *
  * What must stay true: a row is logged before its first store of the step. A row that is logged twice in a step gets its first content
  * back. */
-#ifndef TR_STORAGE_UNDO_H
-#define TR_STORAGE_UNDO_H
+#pragma once
 
 #include "storage/memory/segment.h"
 
@@ -28,5 +27,3 @@ void      tr_undo_each(const tr_undo *undo, void (*each)(void *payload, uint64_t
 /* Put all logged rows back, the last first, and empty the log. */
 void      tr_undo_roll_back(tr_undo *undo, char *rows);
 uint64_t  tr_undo_bytes(const tr_undo *undo);
-
-#endif

@@ -1,6 +1,5 @@
 /* crc32c.h - CRC-32C (Castagnoli), the checksum of checkpoints: modern CPUs have an instruction for it. */
-#ifndef TR_STORAGE_CRC32C_H
-#define TR_STORAGE_CRC32C_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -9,5 +8,3 @@
 uint32_t tr_crc32c(uint32_t crc, const void *data, size_t size);
 /* Compute tr_crc32c without the CPU's instruction: for CPUs that lack it, and for tests. */
 uint32_t tr_crc32c_plain(uint32_t crc, const void *data, size_t size);
-
-#endif

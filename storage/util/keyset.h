@@ -2,8 +2,7 @@
  *
  * Duplicates are merged by these numbers: a trainer's before they travel, those of several trainers before they are applied. The table uses
  * open addressing with linear probing; its memory is kept from use to use. */
-#ifndef TR_STORAGE_KEYSET_H
-#define TR_STORAGE_KEYSET_H
+#pragma once
 
 #include "framework/base/status.h"
 
@@ -27,5 +26,3 @@ void      tr_keyset_clear(tr_keyset *set);
 bool      tr_keyset_has(const tr_keyset *set, int64_t key);
 /* Add `n` keys; out[i] is the number of keys[i]. The set must have room for all of them. */
 void      tr_keyset_add(tr_keyset *set, uint32_t *out, const int64_t *keys, int64_t n);
-
-#endif

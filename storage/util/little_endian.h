@@ -1,6 +1,5 @@
 /* little_endian.h - numbers in files and messages: the lowest byte comes first, at any alignment, whatever the machine's byte order. */
-#ifndef TR_STORAGE_LITTLE_ENDIAN_H
-#define TR_STORAGE_LITTLE_ENDIAN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@ static inline void tr_put_u64(uint8_t *out, uint64_t value)
     tr_put_u32(out, (uint32_t)value);
     tr_put_u32(out + 4, (uint32_t)(value >> 32));
 }
-
-#endif

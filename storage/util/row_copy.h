@@ -1,6 +1,5 @@
 /* row_copy.h - copies and adds the few numbers of a table's row. A call of memcpy for each row would cost more than the copy. */
-#ifndef TR_STORAGE_ROW_COPY_H
-#define TR_STORAGE_ROW_COPY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,5 +66,3 @@ static inline void tr_row_add(float *restrict to, const float *restrict x, int64
     for (int64_t i = 0; i < width; i++)
         to[i] = tr_row_sum(to[i], x[i], was, none);
 }
-
-#endif

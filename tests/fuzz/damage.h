@@ -1,8 +1,7 @@
 /* damage.h - what was written as it should be, and then damaged as an input says: for targets of memory that a dead process has left.
  *
  * An input is a list of records of 12 bytes. Inputs of whole memories would be long, and seldom near to what was there. */
-#ifndef TR_TESTS_FUZZ_DAMAGE_H
-#define TR_TESTS_FUZZ_DAMAGE_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -98,5 +97,3 @@ static inline void write_segment(const damaged *d, const char *name)
         abort();
     close(file);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* durable_store.h - the store of server_rig.h whose state outlives its server: the next one over it finds what was settled, and its tasks.
  *
  * Of two trainers, and but one such state in a program. */
-#ifndef TR_TESTS_SUPPORT_DURABLE_STORE_H
-#define TR_TESTS_SUPPORT_DURABLE_STORE_H
+#pragma once
 
 #include "tests/support/server_rig.h"
 
@@ -27,5 +26,3 @@ tr_store durable_store(void);
 /* Another server in the place of this one: nothing is kept yet; over what is kept. */
 void     serve_keeping(rig *r);
 void     serve_again(rig *r);
-
-#endif

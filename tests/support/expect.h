@@ -1,6 +1,5 @@
 /* expect.h - what every test begins with: cmocka, and failures that must explain themselves. */
-#ifndef TR_TESTS_SUPPORT_EXPECT_H
-#define TR_TESTS_SUPPORT_EXPECT_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,5 +25,3 @@ void test_expect_fail(tr_status expected, const char *text, tr_status got, const
 uint8_t *test_read_file(size_t *size, const char *path);
 /* A path in a fresh folder that is removed at the end of the program; one of a few rotating buffers. */
 const char *test_path(const char *name);
-
-#endif

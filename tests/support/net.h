@@ -9,8 +9,7 @@
  *     net_deinit(&n);
  *
  * A failure anywhere fails the test with tr_error(). */
-#ifndef TR_TESTS_SUPPORT_NET_H
-#define TR_TESTS_SUPPORT_NET_H
+#pragma once
 
 #include "tests/support/expect.h"
 
@@ -58,5 +57,3 @@ tr_tensor *net_array_item(const net *n, const char *name, int64_t index);
 void net_check_gradient(net *n, const char *name, double *data, int count, double tolerance);
 /* Does the plan of the last run print this? */
 bool net_plan_says(const net *n, const char *text);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Values are generated: the same ones in every run, in [-1, 1) unless the row says otherwise. Inputs are of the
  * type under test (float32, then float64) unless the row names one. */
-#ifndef TR_TESTS_SUPPORT_OP_CASE_H
-#define TR_TESTS_SUPPORT_OP_CASE_H
+#pragma once
 
 #include "framework/trireme.h"
 
@@ -132,5 +131,3 @@ void     op_array_round(op_array *array, tr_dtype dtype);
 double   op_round(tr_dtype dtype, double x);
 /* A number of [0, 1) from two. */
 double   op_random(uint64_t stream, uint64_t index);
-
-#endif

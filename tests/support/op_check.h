@@ -17,8 +17,7 @@
  * place; a repeated run allocates nothing; one thread and four give the same bits; nothing depends on dimensions
  * being known when the program is built; the gradient of one input does not need that another is wanted, too; it
  * reads nothing but what its rule says. */
-#ifndef TR_TESTS_SUPPORT_OP_CHECK_H
-#define TR_TESTS_SUPPORT_OP_CHECK_H
+#pragma once
 
 #include <math.h>
 
@@ -66,5 +65,3 @@ void op_expect_shape(const char *expected, const char *op, const op_case *c);
 /* Every row of the table `cases`, or of another one. */
 #define EACH_OF(c, table) for (const op_case *c = (table); c < (table) + sizeof(table) / sizeof *(table); c++)
 #define EACH(c)           EACH_OF(c, cases)
-
-#endif

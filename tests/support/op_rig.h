@@ -4,8 +4,7 @@
  * out0, out1, ..., are copied to copy0, copy1, ..., which are fetched. So what the operator works on are
  * temporaries, and the plan may let outputs take over the memory of inputs. Of the gradient program, the outputs'
  * gradients are fed as fed_weight0, ... and copied to weight0, ..., and the results are feed0@GRAD, ... */
-#ifndef TR_TESTS_SUPPORT_OP_RIG_H
-#define TR_TESTS_SUPPORT_OP_RIG_H
+#pragma once
 
 #include "tests/support/op_case.h"
 
@@ -61,5 +60,3 @@ tr_status op_rig_run(op_rig *rig);
 /* Where TRIREME_KEEP_OPS names a folder, keep there a program of the operator, and of its gradient if it has one: for
  * tests/fuzz/corpus/run. The first case in which no input is empty is the one that is kept. */
 void      op_rig_keep(const char *op, const op_case *c, bool gradient);
-
-#endif

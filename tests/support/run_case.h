@@ -6,8 +6,7 @@
  *     feed x 94          a tensor record (tensor_io.h), fed as x
  *     scope w 210        a tensor record, in the scope as w
  *     fetch loss 0       the name of a result */
-#ifndef TR_TESTS_SUPPORT_RUN_CASE_H
-#define TR_TESTS_SUPPORT_RUN_CASE_H
+#pragma once
 
 #include "framework/programs/program.h"
 #include "framework/tensors/scope.h"
@@ -59,5 +58,3 @@ void      run_place_deinit(run_place *place, const run_case *c);
 
 /* Run the program twice in a place of its own: what a first run prepares serves the second. */
 tr_status run_case_run(run_case *c);
-
-#endif

@@ -3,8 +3,7 @@
  * Bytes changed at random mostly make files that no parser takes. A mutation changes the program or its values
  * instead: an attribute, an argument of a slot, an operator, a declaration, a block, the shape or the numbers of
  * what is fed. The same seed makes the same mutant. */
-#ifndef TR_TESTS_SUPPORT_RUN_MUTATE_H
-#define TR_TESTS_SUPPORT_RUN_MUTATE_H
+#pragma once
 
 #include "tests/support/run_case.h"
 
@@ -21,5 +20,3 @@ typedef struct run_path {
 
 void run_mutate_along(run_case *c, run_path *path);
 bool run_path_next(run_path *path);            /* false: that was the last one */
-
-#endif

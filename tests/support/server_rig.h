@@ -2,8 +2,7 @@
  *
  * The server has two blocks of float32: 0, small, of 4 values; 1 of two chunks. Its store applies nothing: it remembers what it
  * was asked to apply, and the test calls tr_server_applied. */
-#ifndef TR_TESTS_SUPPORT_SERVER_RIG_H
-#define TR_TESTS_SUPPORT_SERVER_RIG_H
+#pragma once
 
 #include "tests/support/expect.h"
 
@@ -71,5 +70,3 @@ tr_status status_of(const rig *r, const char **text);
         if (!strstr(why, text_))                                     \
             fail_msg("\"%s\" does not say \"%s\"", why, text_);      \
     } while (0)
-
-#endif

@@ -6,8 +6,7 @@
  * everything is a whole number, so that the parameters say which gradients are in them, in whatever order they came.
  *
  * The memory of a server outlives its rank, as in a real job: two sides, and a commit that says which counts. */
-#ifndef TR_TESTS_SIM_JOB_H
-#define TR_TESTS_SIM_JOB_H
+#pragma once
 
 #include "pserver/core/client/client.h"
 #include "pserver/core/client/standby.h"
@@ -131,5 +130,3 @@ const sim_snapshot *sim_job_snapshots(const sim_job *job);
 /* Fails the test where one is not, bit by bit, the state of its update (kinds of sync), or the sum of just the steps that its
  * trainers had made (other modes). */
 void sim_job_check_snapshots(const sim_job *job);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * TRIREME_SIM_RUNS changes how many seeds each test takes, TRIREME_SIM_FIRST the first of them; one that fails is named, and fails again. With
  * TRIREME_SIM_TRACE every message is printed. An argument of the programs is the pattern of the tests to run. Each function here fails the test where what it says is not so. */
-#ifndef TR_TESTS_SUPPORT_SIM_SEEDS_H
-#define TR_TESTS_SUPPORT_SIM_SEEDS_H
+#pragma once
 
 #include "tests/support/expect.h"
 #include "tests/support/sim_job.h"
@@ -52,5 +51,3 @@ sim_job    *sim_start_again(sim_job *job, int lost);
  * them. When that is too much the job is started again, on the hosts that are left, and a server may die before all have agreed again; at
  * last nobody dies any more. Returns the last start, and counts all. */
 sim_job    *sim_storm(sim_job *job, const sim_options *options, uint64_t *starts);
-
-#endif

@@ -1,8 +1,7 @@
 /* sim_state.h - the inside of a simulated job, shared by sim_job.c (ranks, and running them), sim_model.c (what is computed),
  * sim_rows.c (the same for a sparse table), sim_tasks.c (leased tasks), sim_meet.c (collectives), sim_store.c (what a server holds), sim_snapshot.c
  * (checkpoints), sim_trainer.c (what a trainer does) and sim_check.c (what must have come out). */
-#ifndef TR_TESTS_SIM_STATE_H
-#define TR_TESTS_SIM_STATE_H
+#pragma once
 
 #include "tests/support/sim_job.h"
 
@@ -317,5 +316,3 @@ void      sim__ask_now(sim_trainer *t, sim_op op);
 void      sim__trainer_command(sim_trainer *t, const tr_command *command);
 /* Do the next thing. */
 tr_sim_plan sim__trainer_go_on(sim_trainer *t);
-
-#endif

@@ -13,8 +13,7 @@
  * killed, or stopped for a while. MPI reports a death, or the end of the process shows it, or silence.
  *
  * With `delay`, `bandwidth` and programs that take time, virtual time is that of a cluster: a step has a duration. */
-#ifndef TR_TESTS_SIMULATOR_H
-#define TR_TESTS_SIMULATOR_H
+#pragma once
 
 #include "pserver/transport/comm.h"
 
@@ -89,5 +88,3 @@ int64_t  tr_sim_now(const tr_sim *sim);
 uint64_t tr_sim_random(tr_sim *sim, uint64_t limit);
 /* Run until all processes have ended (returns true), or until the clock shows `until` (false). May be called again. */
 bool     tr_sim_run(tr_sim *sim, int64_t until);
-
-#endif

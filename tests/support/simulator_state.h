@@ -1,7 +1,6 @@
 /* simulator_state.h - the inside of the simulator, shared by simulator.c (events and turns), simulator_machine.c (the services for a
  * loop) and simulator_net.c (messages under way). */
-#ifndef TR_TESTS_SIMULATOR_STATE_H
-#define TR_TESTS_SIMULATOR_STATE_H
+#pragma once
 
 #include "pserver/transport/comm_state.h"
 #include "tests/support/simulator.h"
@@ -134,5 +133,3 @@ void tr__sim_whole(tr_sim *sim, tr__parcel *parcel);
 /* The rank is dead: lose its messages under way from a random one on. */
 void tr__sim_net_die(tr_sim *sim, int rank);
 void tr__sim_report(tr_sim *sim, int rank, int dead);
-
-#endif

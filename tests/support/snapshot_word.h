@@ -1,6 +1,5 @@
 /* snapshot_word.h - what a trainer says of a snapshot: where it is, and, if it makes the checkpoint, where that is to be. */
-#ifndef TR_TESTS_SUPPORT_CUT_WORD_H
-#define TR_TESTS_SUPPORT_CUT_WORD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,5 +7,3 @@
 
 /* A Snapshot of trainer `index` at `steps` steps, to be freed; the target is for file "part" of folder "folder". */
 uint8_t *pack_snapshot(int index, uint64_t steps, bool with_target, size_t *size);
-
-#endif

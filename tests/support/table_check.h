@@ -1,6 +1,5 @@
 /* table_check.h - the inside of a sparse table, held against itself. */
-#ifndef TR_TESTS_SUPPORT_TABLE_CHECK_H
-#define TR_TESTS_SUPPORT_TABLE_CHECK_H
+#pragma once
 
 #include "storage/table/table.h"
 
@@ -10,5 +9,3 @@ tr_status tr_table_check(const tr_table *table);
 /* Call `each` for the rows of a virtual shard until it fails. */
 tr_status tr_table_each(const tr_table *table, uint32_t shard, tr_status (*each)(void *payload, const tr_table_row *row),
                         void *payload);
-
-#endif

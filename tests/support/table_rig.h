@@ -1,6 +1,5 @@
 /* table_rig.h - tables of rows of five values and two states, keys of all kinds, and an update whose result is known. */
-#ifndef TR_TESTS_SUPPORT_TABLE_RIG_H
-#define TR_TESTS_SUPPORT_TABLE_RIG_H
+#pragma once
 
 #include "tests/support/expect.h"
 
@@ -16,5 +15,3 @@ int64_t         key_of_hash(uint64_t hash);
 uint64_t        tr_inverse(uint64_t factor);
 /* values += amount; states 0 and 1 count the updates and keep the amount. */
 void            update(tr_table *t, uint64_t step, const int64_t *keys, int64_t n, float amount);
-
-#endif

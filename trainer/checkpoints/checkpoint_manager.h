@@ -9,8 +9,7 @@
  *     while ((status = tr_checkpoint_manager_end(manager, 0.1)) == TR_ETIMEOUT) ...     // after the last step: the last checkpoint
  *
  * What must stay true: a process has one manager for a training. One thread uses it at a time, between two steps. */
-#ifndef TR_TRAINER_CHECKPOINT_MANAGER_H
-#define TR_TRAINER_CHECKPOINT_MANAGER_H
+#pragma once
 
 #include "trainer/checkpoints/checkpoint_policy.h"
 
@@ -130,5 +129,4 @@ TR_API tr_status tr_checkpoint_manager_take_whole(tr_checkpoint_manager *manager
 
 #ifdef __cplusplus
 }
-#endif
 #endif

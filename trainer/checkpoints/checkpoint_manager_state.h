@@ -4,8 +4,7 @@
  *     checkpoint_manager_take.c     writing one
  *     checkpoint_manager.c          steps, and when one is written
  *     checkpoint_setup.c            what the setup of a job says of all that */
-#ifndef TR_TRAINER_CHECKPOINT_MANAGER_STATE_H
-#define TR_TRAINER_CHECKPOINT_MANAGER_STATE_H
+#pragma once
 
 #include "trainer/checkpoints/checkpoint_manager.h"
 #include "framework/base/map.h"
@@ -72,5 +71,3 @@ tr_status tr__checkpoints_take(tr_checkpoint_manager *m);
 tr_status tr__checkpoints_wait(tr_checkpoint_manager *m);
 /* This trainer's place in its data after `later` more steps. */
 tr_status tr__checkpoints_place(tr_trainer_state *out, const tr_checkpoint_manager *m, int64_t later);
-
-#endif

@@ -15,8 +15,7 @@
  *
  * What must stay true: all steps are steps of this trainer, those of earlier starts included. All times are nanoseconds of one
  * monotonic clock. */
-#ifndef TR_TRAINER_CHECKPOINT_POLICY_H
-#define TR_TRAINER_CHECKPOINT_POLICY_H
+#pragma once
 
 #include "pserver/trireme_dist.h"
 #include "storage/trireme_checkpoint.h"
@@ -125,5 +124,4 @@ TR_API char *tr_checkpoint_policy_stop_text(const tr_checkpoint_policy *policy, 
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,6 +1,5 @@
 /* checkpoint_setup.h - the parts of a job's setup that concern checkpoints, once the manager's training has begun. */
-#ifndef TR_TRAINER_CHECKPOINT_SETUP_H
-#define TR_TRAINER_CHECKPOINT_SETUP_H
+#pragma once
 
 #include "trainer/checkpoints/checkpoint_manager.h"
 
@@ -9,5 +8,3 @@
 void tr_checkpoint_setup_value(tr_job_value *value, const char *source, const tr_checkpoint_manager *manager);
 /* Fill in all else, once. The spec points into the manager then. */
 void tr_checkpoint_setup_fill(tr_job_spec *spec, tr_checkpoint_manager *manager);
-
-#endif

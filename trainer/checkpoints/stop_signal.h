@@ -1,7 +1,6 @@
 /* stop_signal.h - the signals by which schedulers ask a training for its end, SIGTERM and SIGUSR1. The checkpoint manager acts on them
  * between two steps. */
-#ifndef TR_TRAINER_STOP_SIGNAL_H
-#define TR_TRAINER_STOP_SIGNAL_H
+#pragma once
 
 #include "framework/trireme.h"
 
@@ -20,5 +19,4 @@ TR_API const char *tr_stop_signal_name(char *name, size_t size);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

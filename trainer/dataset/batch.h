@@ -1,6 +1,5 @@
 /* batch.h - lines that are fed together. */
-#ifndef TR_TRAINER_BATCH_H
-#define TR_TRAINER_BATCH_H
+#pragma once
 
 #include "trainer/formats/columns.h"
 
@@ -23,5 +22,3 @@ struct tr_batch {
 tr_batch *tr__batch_new(const tr_data_spec *spec);
 /* Let the feeds refer to lines [begin, end) of the batch. False: no memory. */
 bool tr__batch_show(tr_batch *batch, int64_t begin, int64_t end);
-
-#endif

@@ -1,6 +1,5 @@
 /* dataset.h - calls of a dataset for the loop, beside the public ones. */
-#ifndef TR_TRAINER_DATASET_H
-#define TR_TRAINER_DATASET_H
+#pragma once
 
 #include "trainer/trireme_data.h"
 
@@ -14,5 +13,3 @@ tr_status tr__dataset_begin_leased(tr_dataset *dataset);
 void      tr__dataset_add(tr_dataset *dataset, const struct tr_piece *piece);
 /* Do other trainers read other parts of the data? Then this trainer may have no lines. */
 bool tr__dataset_is_shared(const tr_dataset *dataset);
-
-#endif

@@ -5,8 +5,7 @@
  * and gives them back. A fixed number of chunks bounds the memory; each chunk keeps its memory from use to use.
  *
  * Lock order: `reading` before `lock`. What must stay true: one thread takes. */
-#ifndef TR_TRAINER_FEED_THREADS_H
-#define TR_TRAINER_FEED_THREADS_H
+#pragma once
 
 #include "trainer/formats/parse.h"
 
@@ -40,6 +39,3 @@ void      tr_feed_stop(tr_feed_threads *feed);
  * TR_ETIMEOUT. A chunk whose reading failed is returned, too; the caller checks its status. */
 tr_status tr_feed_take(tr_chunk **out, tr_feed_threads *feed, int64_t deadline);
 void      tr_feed_give_back(tr_feed_threads *feed, tr_chunk *chunk);
-
-
-#endif

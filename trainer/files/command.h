@@ -5,13 +5,10 @@
  * See docs/adr/0050.
  *
  * trireme_data.h declares tr_command_start, tr_command_kill and tr_command_end. */
-#ifndef TR_TRAINER_COMMAND_H
-#define TR_TRAINER_COMMAND_H
+#pragma once
 
 #include "framework/base/status.h"
 #include "trainer/trireme_data.h"
 
 /* Let commands that start from now on get the present environment. Call it in the main thread, before other threads compute. */
 void      tr_command_keep_environment(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* data_spec.h - a checked copy of the caller's description of data. */
-#ifndef TR_TRAINER_DATA_SPEC_H
-#define TR_TRAINER_DATA_SPEC_H
+#pragma once
 
 #include "framework/base/status.h"
 #include "trainer/trireme_data.h"
@@ -11,5 +10,3 @@ void      tr__data_spec_deinit(tr_data_spec *spec);
 
 /* Elements of one row of a slot: the product of dims[1..]. */
 int64_t tr__slot_width(const tr_data_slot *slot);
-
-#endif

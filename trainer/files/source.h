@@ -4,8 +4,7 @@
  * share the lines of a file. A file that is packed (.gz) or piped through a command is one piece.
  *
  * What must stay true: one thread at a time uses a source (feed_threads.h holds its lock). */
-#ifndef TR_TRAINER_SOURCE_H
-#define TR_TRAINER_SOURCE_H
+#pragma once
 
 #include "framework/base/status.h"
 #include "trainer/trireme_data.h"
@@ -61,4 +60,3 @@ tr_status  tr_source_read(tr_source *source, tr_block_text *block);
 bool tr_source_is_whole(const char *path, const char *pipe_command);
 /* The number, from 1, of line `line` of a piece. The call counts the lines of the file before the piece. */
 int64_t tr_piece_line_number(const tr_piece *piece, int64_t line);
-#endif

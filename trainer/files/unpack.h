@@ -2,8 +2,7 @@
  *
  * A file may have several members: bgzip, pigz and `cat a.gz b.gz` write them. Each member must be whole, and its checksum must fit.
  * As gzip does, the reader accepts zeros after the last member. All other bytes there are refused, because they may be a damaged member. */
-#ifndef TR_TRAINER_UNPACK_H
-#define TR_TRAINER_UNPACK_H
+#pragma once
 
 #include "framework/base/status.h"
 
@@ -14,5 +13,3 @@ tr_unpack *tr_unpack_new(int file, const char *path);
 void       tr_unpack_free(tr_unpack *unpack);
 /* Read up to `size` bytes, which is above 0. *got = 0: the end of the file. */
 tr_status  tr_unpack_read(size_t *got, tr_unpack *unpack, char *to, size_t size);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * In a slot with a fixed width each line has `width` values. In a slot of sequences `end[i]` is where the values of line i end. Memory is
  * kept from use to use. One thread fills the columns; then any number may read them. */
-#ifndef TR_TRAINER_COLUMNS_H
-#define TR_TRAINER_COLUMNS_H
+#pragma once
 
 #include "framework/base/compiler.h"
 #include "trainer/files/data_spec.h"
@@ -47,5 +46,3 @@ void tr_columns_drop_line(tr_columns *columns);
 int64_t tr_column_begin(const tr_column *column, int64_t line);
 /* Append `count` lines of `from`, from line `line` on. False: no memory; then `columns` is not usable. */
 bool tr_columns_append(tr_columns *columns, const tr_columns *from, int64_t line, int64_t count);
-
-#endif

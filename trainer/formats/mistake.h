@@ -1,6 +1,5 @@
 /* mistake.h - a mistake in a line of text, and its message: file, line, column, expected, got, what to do. */
-#ifndef TR_TRAINER_MISTAKE_H
-#define TR_TRAINER_MISTAKE_H
+#pragma once
 
 #include "framework/base/compiler.h"
 #include "trainer/files/data_spec.h"
@@ -36,5 +35,3 @@ TR_INLINE const char *tr_skip_spaces(const char *at)
         at++;
     return at;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* parse.h - turns lines of text, or rows of tables, into columns.
  *
  * Many threads may use a parser at a time. Only a file's line of names changes a parser; it is read before the other lines of the file. */
-#ifndef TR_TRAINER_PARSE_H
-#define TR_TRAINER_PARSE_H
+#pragma once
 
 #include "trainer/formats/columns.h"
 #include "trainer/formats/mistake.h"
@@ -45,5 +44,3 @@ typedef struct tr_bad_lines {
 
 /* Read all lines of a block, or rows of a table. With `skip` bad lines are left out; without it the first bad line ends the parse. */
 void tr_parse_block(const tr_parser *parser, tr_columns *to, const tr_block_text *block, bool skip, tr_bad_lines *bad);
-
-#endif

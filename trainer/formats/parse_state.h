@@ -1,7 +1,6 @@
 /* parse_state.h - the inside of a parser, shared by parse.c and the files of the formats: each has a function that reads a line, or the
  * rows of a table. */
-#ifndef TR_TRAINER_PARSE_STATE_H
-#define TR_TRAINER_PARSE_STATE_H
+#pragma once
 
 #include "trainer/formats/parse.h"
 #include "trainer/formats/parse_value.h"
@@ -13,5 +12,3 @@ bool tr_line_libsvm(const tr_parser *parser, tr_columns *to, const char **at, tr
 void tr_parse_rows(const tr_data_spec *spec, tr_columns *to, const tr_block_text *block, bool skip, tr_bad_lines *bad);
 tr_status tr_csv_init(tr_parser *parser);
 tr_status tr_libsvm_init(tr_parser *parser);
-
-#endif

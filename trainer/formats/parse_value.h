@@ -1,6 +1,5 @@
 /* parse_value.h - reads one value of a line or of a table's row. All formats read values this way. */
-#ifndef TR_TRAINER_PARSE_VALUE_H
-#define TR_TRAINER_PARSE_VALUE_H
+#pragma once
 
 #include "trainer/formats/columns.h"
 
@@ -11,5 +10,3 @@ bool tr_put_value(const tr_column *column, void *to, double value);
 bool tr_read_value(const tr_column *column, void *to, const char **at);
 /* "an integer", "a finite number that fits float32" */
 const char *tr_value_noun(const tr_column *column);
-
-#endif

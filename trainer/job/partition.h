@@ -1,7 +1,6 @@
 /* partition.h - the work of one job, divided among servers and trainers, and how a trainer joins the job with it. A script makes it from
  * its program; a saved job has one for each number of servers. proto/job.proto explains the programs. */
-#ifndef TR_TRAINER_PARTITION_H
-#define TR_TRAINER_PARTITION_H
+#pragma once
 
 #include "trainer/checkpoints/checkpoint_manager.h"
 
@@ -38,5 +37,4 @@ TR_API tr_status tr_partition_pull(const tr_partition *partition, tr_job *job, t
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -2,8 +2,7 @@
  * task.
  *
  * A trainer holds two tasks at most: it trains on one while the next is being read. */
-#ifndef TR_TRAINER_LEASES_H
-#define TR_TRAINER_LEASES_H
+#pragma once
 
 #include "framework/base/status.h"
 #include "pserver/trireme_tasks.h"
@@ -23,5 +22,3 @@ bool      tr_leases_has_task(const tr_leases *leases);
 bool      tr_leases_was_made(tr_leases *leases, int64_t lease);
 /* The last batch of this lease was trained on. */
 tr_status tr_leases_end(tr_leases *leases, int64_t lease);
-
-#endif

@@ -1,8 +1,7 @@
 /* loop_reports.h - the reports of a loop that its caller has not seen yet, in the order of their steps.
  *
  * What must stay true: the caller of each function holds the loop's lock. */
-#ifndef TR_TRAINER_LOOP_REPORTS_H
-#define TR_TRAINER_LOOP_REPORTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ void                tr_loop_reports_add(tr_loop_reports *reports, char *line, in
 /* Take the first report; NULL: none is due. It is valid until the next call. */
 const tr_loop_note *tr_loop_reports_take(tr_loop_reports *reports);
 void                tr_loop_reports_deinit(tr_loop_reports *reports);
-
-#endif

@@ -1,7 +1,6 @@
 /* step.h - the beginning and the end of a trainer's step, and the look ahead to its next one: for loops, and for scripts that make each
  * step by themselves. */
-#ifndef TR_TRAINER_STEP_H
-#define TR_TRAINER_STEP_H
+#pragma once
 
 #include "trainer/checkpoints/checkpoint_manager.h"
 
@@ -26,5 +25,4 @@ TR_API tr_status tr_step_ahead(tr_program **out, tr_program *program, int feed_c
 
 #ifdef __cplusplus
 }
-#endif
 #endif

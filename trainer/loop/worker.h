@@ -3,8 +3,7 @@
  * A lone worker runs the program in the scope it is given. Several workers share the parameters: each has a clone of the program, and a
  * scope inside the shared one, so they share only persistent variables. They update the parameters without any lock (Niu, Recht, Re,
  * Wright, "Hogwild!", 2011). */
-#ifndef TR_TRAINER_WORKER_H
-#define TR_TRAINER_WORKER_H
+#pragma once
 
 #include "framework/base/text.h"
 #include "trainer/dataset/batch.h"
@@ -47,5 +46,3 @@ tr_status tr_worker_run(tr_worker *worker, tr_text *line);
 tr_status tr_worker_flush(tr_worker *worker);
 /* Give the persistent variables of `scope` memory of their own, so that several workers may write it in place. */
 tr_status tr_worker_settle_scope(tr_program *program, tr_scope *scope);
-
-#endif

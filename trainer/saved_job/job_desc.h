@@ -1,7 +1,6 @@
 /* job_desc.h - from the description of a job to a message, and back. Neither direction copies texts or bytes: the result points into its
  * source. */
-#ifndef TR_TRAINER_JOB_DESC_H
-#define TR_TRAINER_JOB_DESC_H
+#pragma once
 
 #include "framework/base/status.h"
 #include "proto/job.pb-c.h"
@@ -18,5 +17,3 @@ void tr_job_desc_free(tr_job_desc_memory *memory);
 const Trireme__Trainer__Job *tr_job_desc_write(tr_job_desc_memory *memory, const tr_saved_job_desc *desc);
 /* Convert a message and check it: every number must be in its range, and lists that belong together must have the same length. */
 tr_status tr_job_desc_read(tr_saved_job_desc *out, tr_job_desc_memory *memory, const Trireme__Trainer__Job *message);
-
-#endif

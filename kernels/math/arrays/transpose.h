@@ -1,8 +1,7 @@
 /* transpose.h - moving elements without changing them.
  *
  * Items are 1, 2, 4 or 8 bytes; their type does not matter. Source and destination must not overlap. */
-#ifndef TR_MATH_TRANSPOSE_H
-#define TR_MATH_TRANSPOSE_H
+#pragma once
 
 #include "framework/trireme.h"
 
@@ -18,5 +17,3 @@ void tr_copy_blocks(void *to, int64_t to_stride, const void *from, int64_t from_
  * be negative (reverse) or, for `from`, zero (expand). Slices, pads, crops and tiles are calls of this. */
 void tr_copy_strided(void *to, const int64_t *to_strides, const void *from, const int64_t *from_strides, int rank,
                      const int64_t *dims, int64_t item_size);
-
-#endif

@@ -1,6 +1,5 @@
 /* conv_shape.h - the sizes of a convolution (conv.h). */
-#ifndef TR_MATH_CONV_SHAPE_H
-#define TR_MATH_CONV_SHAPE_H
+#pragma once
 
 #include "framework/trireme.h"
 
@@ -9,5 +8,3 @@ typedef struct tr_conv_shape {
     int64_t in[3], out[3];                 /* depth, height, width */
     int64_t kernel[3], stride[3], pad[3], dilation[3];
 } tr_conv_shape;
-
-#endif

@@ -13,8 +13,7 @@
  * a filter's weights), with a stride of 2 TR_WINOGRAD_ERROR_STRIDED; docs/adr/0031. Results have the same bits for any number of threads.
  *
  * A call returns false, having done nothing, where another way is better or the only one. */
-#ifndef TR_MATH_CONV_WINOGRAD_H
-#define TR_MATH_CONV_WINOGRAD_H
+#pragma once
 
 #include "kernels/math/images/conv_shape.h"
 
@@ -29,5 +28,3 @@ bool tr__winograd_grad_filter(float *dfilter, const float *dout, const float *x,
 
 /* For tests: at most this level of instructions. */
 void tr__winograd_limit(int level);
-
-#endif

@@ -3,8 +3,7 @@
  * With a stride of 2 a filter of 3 (5) taps is two filters in each direction: taps 0 and 2 (and 4) see the places of one phase, tap 1 (and 3) those of
  * the other. Each phase of an input is an input of its own, with a filter of 2 (3) taps and a stride of 1. In the gradient of the
  * input the phases are outputs. */
-#ifndef TR_MATH_CONV_WINOGRAD_TILES_H
-#define TR_MATH_CONV_WINOGRAD_TILES_H
+#pragma once
 
 #include "framework/threads/threadpool.h"
 #include "kernels/math/images/conv_shape.h"
@@ -142,5 +141,3 @@ static bool next_part(part *p, const conv *c, int64_t begin, int64_t end)
     p->rows = c->down - p->top < end - row ? c->down - p->top : end - row;
     return true;
 }
-
-#endif

@@ -6,8 +6,7 @@
  *
  * Planes are the slices; of the filter's gradient, channels, whose images are summed in order. A call returns false, having done nothing,
  * where conv_depthwise.c has to do it: other sizes, strides, dilations and CPUs, and the input's gradient with a stride of 2. */
-#ifndef TR_MATH_DEPTHWISE_DIRECT_H
-#define TR_MATH_DEPTHWISE_DIRECT_H
+#pragma once
 
 #include "kernels/math/images/conv_shape.h"
 
@@ -18,5 +17,3 @@ bool tr__depthwise_direct_grad_filter(float *dfilter, const float *dout, const f
 
 /* For tests: at most this level of instructions. */
 void tr__depthwise_direct_limit(int level);
-
-#endif

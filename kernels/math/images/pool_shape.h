@@ -1,6 +1,5 @@
 /* pool_shape.h - the sizes of a pool (pool.h). */
-#ifndef TR_MATH_POOL_SHAPE_H
-#define TR_MATH_POOL_SHAPE_H
+#pragma once
 
 #include "framework/trireme.h"
 
@@ -10,5 +9,3 @@ typedef struct tr_pool_shape {
     int64_t kernel[3], stride[3], pad[3];
     bool    adaptive, exclusive;
 } tr_pool_shape;
-
-#endif

@@ -7,8 +7,7 @@
  * The product of two bfloat16 is exact in float32, so ways differ in the order of sums alone. Each result lies within
  * (k + 2) 2^-24 sum_p |a_p b_p| of the exact sum of the rounded operands (as for float32; Higham, Accuracy and Stability, 3.1), and
  * numbers below 2^-126 may count as 0. Cuts between rows and columns change no bit (gemm_bf16_blocks.h). */
-#ifndef TR_MATH_GEMM_BF16_H
-#define TR_MATH_GEMM_BF16_H
+#pragma once
 
 #include "kernels/math/products/gemm_bf16_product.h"
 
@@ -32,5 +31,3 @@ void    tr__bf16_panels(int64_t m, int64_t n, int64_t k, const tr_bf16_product *
 
 /* to = from, rounded to bfloat16 and back: `rows` rows of `cols`, from ld apart to cols apart. */
 void tr__bf16_round(float *to, const float *from, int64_t rows, int64_t cols, int64_t ld);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * An element is summed in the order of k, in blocks of KC that depend on k alone, and where a sum begins in C, on beta and
  * alpha alone. So a product may be cut anywhere between rows and columns without a change of its bits. */
-#ifndef TR_MATH_GEMM_BF16_BLOCKS_H
-#define TR_MATH_GEMM_BF16_BLOCKS_H
+#pragma once
 
 #include "framework/threads/threadpool.h"
 #include "kernels/math/products/gemm_bf16_product.h"
@@ -329,5 +328,3 @@ static void multiply_panels(int64_t m, int64_t n, int64_t k, const tr_bf16_produ
     if (g->by_tiles)
         TR_TILES_END();
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* gemm_bf16_product.h - what a product of float matrices in bfloat16 is: C = alpha op(A) op(B) + beta C. */
-#ifndef TR_MATH_GEMM_BF16_PRODUCT_H
-#define TR_MATH_GEMM_BF16_PRODUCT_H
+#pragma once
 
 #include "framework/trireme.h"
 
@@ -16,5 +15,3 @@ typedef struct tr_bf16_product {
     const float *a, *b;
     float       *c;
 } tr_bf16_product;
-
-#endif

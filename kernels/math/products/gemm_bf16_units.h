@@ -10,8 +10,7 @@
  *
  * Both treat numbers below 2^-126 (denormal ones) as 0, operands, products and sums alike, as the instructions do. The order of the two
  * additions of tr_dot_pairs is the manual's; processors may differ in the last bit. */
-#ifndef TR_MATH_GEMM_BF16_UNITS_H
-#define TR_MATH_GEMM_BF16_UNITS_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -234,5 +233,4 @@ static const uint8_t tr__tile_shape[64] __attribute__((aligned(64))) = {
     __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" : : "r"((void *)(to)), "r"((int64_t)(stride)) : "memory")
 #define TR_TILE_DOT(c, a, b)          __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c : : :)
 
-#endif
 #endif

@@ -2,8 +2,7 @@
  *
  * Each element's sum runs in the order of k, in blocks that k alone determines. So a product may be cut anywhere,
  * also by the number of threads: its bits stay the same (docs/adr/0006-own-float-products.md). */
-#ifndef TR_MATH_GEMM_PACKED_H
-#define TR_MATH_GEMM_PACKED_H
+#pragma once
 
 #include "framework/trireme.h"
 
@@ -24,5 +23,3 @@ int64_t tr__gemm_panels_size(int64_t n, int64_t k);
 void    tr__gemm_panels_pack(float *panels, bool trans_b, int64_t n, int64_t k, const float *b, int64_t ldb);
 void    tr__gemm_panels(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *panels, int64_t left,
                         int64_t cols, float beta, float *c, int64_t ldc);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * It is told to use one thread, and the core it chose is checked against this CPU: a wrong choice costs a factor of five and
  * is silent, so it is corrected by loading again, or refused. */
-#ifndef TR_MATH_OPENBLAS_H
-#define TR_MATH_OPENBLAS_H
+#pragma once
 
 #include "framework/base/status.h"
 
@@ -37,5 +36,3 @@ typedef struct tr_openblas {
 
 /* Filled by tr_blas_init, never changed afterwards. */
 extern tr_openblas tr__openblas;
-
-#endif

@@ -5,8 +5,7 @@
  * at the first product and keeps the panels, as many bytes as the weight has (half in bfloat16), until the set is freed (docs/adr/0038).
  *
  * Several threads may be in one set. All memory is named before the first enters. It must stay as it is, and live as long as the set. */
-#ifndef TR_MATH_WEIGHT_CACHE_H
-#define TR_MATH_WEIGHT_CACHE_H
+#pragma once
 
 #include "kernels/math/products/blas.h"
 
@@ -26,5 +25,3 @@ bool     tr__weight_cache_is_entered(void);
 
 /* The packed op(B), k x n, in the thread's precision; NULL where it is not cache, or does not pay. */
 const tr_factor_f32 *tr__weight_cache_factor(tr_weight_cache *cache, bool trans, int64_t n, int64_t k, const float *b, int64_t ldb);
-
-#endif

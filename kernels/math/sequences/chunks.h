@@ -2,8 +2,7 @@
  *
  * A row's number is type * tags + tag, or types * tags where it is of no chunk. A chunk is as many rows of one type as there
  * are up to where a tag says that one begins or has ended. */
-#ifndef TR_MATH_CHUNKS_H
-#define TR_MATH_CHUNKS_H
+#pragma once
 
 #include "framework/trireme.h"
 
@@ -30,5 +29,3 @@ typedef struct tr_chunk_counts {
 
 /* Add those of one sequence of `rows` numbers, all in 0 .. types * tags. */
 void tr_chunks_count(tr_chunk_counts *counts, const int64_t *found, const int64_t *real, int64_t rows, const tr_chunk_rules *r);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The processor's own prefetchers stop at the ends of pages, and a row of a matrix is often a page or less. Packing rows that lie in the third cache
  * or in memory took up to twice as long without this. */
-#ifndef TR_MATH_FETCH_H
-#define TR_MATH_FETCH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -53,5 +52,3 @@ static inline int64_t tr__rows_ahead(int64_t bytes)
     const int64_t rows = LINES / (bytes / TR_CACHE_LINE + 1);
     return rows < 1 ? 1 : rows < MOST_ROWS ? rows : MOST_ROWS;
 }
-
-#endif

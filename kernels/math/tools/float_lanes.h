@@ -2,8 +2,7 @@
  *
  * A function f of the level x is f_x: load_avx512, load_avx2. A template defines LEVEL(f) as f_avx512 or f_avx2, and LANES as the
  * floats of a vector. Functions of a level may be called only where the processor has it: ask tr__float_level once. */
-#ifndef TR_MATH_FLOAT_LANES_H
-#define TR_MATH_FLOAT_LANES_H
+#pragma once
 
 typedef enum tr_float_level { TR_FLOAT_PLAIN, TR_FLOAT_AVX2, TR_FLOAT_AVX512 } tr_float_level;
 
@@ -160,5 +159,4 @@ static inline tr_float_level tr__float_level(void)
     return TR_FLOAT_PLAIN;
 }
 
-#endif
 #endif

@@ -1,6 +1,5 @@
 /* transpose16.h - a square of 16 x 16 words in AVX-512 registers, and unrolled loops over registers. */
-#ifndef TR_MATH_TRANSPOSE16_H
-#define TR_MATH_TRANSPOSE16_H
+#pragma once
 
 #if defined(__clang__)
 #define TR_UNROLL _Pragma("unroll")
@@ -41,5 +40,4 @@ __attribute__((target("avx512f"))) static inline __attribute__((always_inline)) 
     }
 }
 
-#endif
 #endif

@@ -1,6 +1,5 @@
 /* window.h - how often a window fits along an axis, and how far its places reach. Convolutions, pools and patches share these formulas. */
-#ifndef TR_MATH_WINDOW_H
-#define TR_MATH_WINDOW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ static inline int64_t tr_window_reach(int64_t in, int64_t window, int64_t stride
     const int64_t end = (places - 1) * stride + window;
     return end > in + padding ? end : in + padding;
 }
-
-#endif

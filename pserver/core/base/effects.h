@@ -4,8 +4,7 @@
  * the effects out, in order, when no handler of the core is running. So the store may report at once that work is done: a report never
  * enters the core in the middle of a change. All effects are carried out before the driver takes the next message. So what a message says
  * is committed. */
-#ifndef TR_PSERVER_EFFECTS_H
-#define TR_PSERVER_EFFECTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ void             tr_effects_commit(tr_effects *effects, bool is_update);
 /* Take the oldest effect out of the queue. NULL: the queue is empty. The effect is valid until the next one is added. */
 const tr_effect *tr_effects_take(tr_effects *effects);
 void             tr_effects_deinit(tr_effects *effects);
-
-#endif

@@ -10,8 +10,7 @@
  * starts again from the update before.
  *
  * Invariants: those of node.h. This core is a part of the server's. */
-#ifndef TR_PSERVER_GATHERING_H
-#define TR_PSERVER_GATHERING_H
+#pragma once
 
 #include "pserver/core/base/node.h"
 #include "pserver/core/base/roster.h"
@@ -37,5 +36,3 @@ bool       tr_gather_next(tr_gather *gather, tr_message *out);
 int64_t    tr_gather_tick(tr_gather *gather, int64_t now);
 /* Write the names of the servers whose values are missing: "server 1, server 2". False: none is missing. */
 bool       tr_gather_missing(const tr_gather *gather, char *out, size_t size);
-
-#endif

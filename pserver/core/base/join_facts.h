@@ -1,6 +1,5 @@
 /* join_facts.h - the facts that all trainers must agree on, and how two trainers' facts differ, in words. */
-#ifndef TR_PSERVER_JOIN_FACTS_H
-#define TR_PSERVER_JOIN_FACTS_H
+#pragma once
 
 #include "proto/pserver.pb-c.h"
 
@@ -10,5 +9,3 @@
 /* Write a line for each fact of `first` that `second` lacks or has with another value, and, with `both`, for each fact that only `second`
  * has. Returns the number of differences; `out` gets as many lines as fit. */
 int tr_join_facts_diff(char *out, size_t size, const Trireme__Pserver__Join *first, const Trireme__Pserver__Join *second, bool both);
-
-#endif

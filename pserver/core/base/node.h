@@ -5,8 +5,7 @@
  *
  * What must stay true: a core never blocks, never reads a clock, never calls MPI; times are nanoseconds of any
  * origin. Calls come from one thread. A core that has failed or is done still answers. */
-#ifndef TR_PSERVER_NODE_H
-#define TR_PSERVER_NODE_H
+#pragma once
 
 #include "pserver/wire/wire.h"
 
@@ -56,5 +55,3 @@ typedef struct tr_node {
      * wake this rank, and the receipt is read with the next message. NULL: the answer is always yes. */
     bool (*awaits_receipts)(const void *self, bool owner_waits);
 } tr_node;
-
-#endif

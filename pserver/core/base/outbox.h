@@ -1,6 +1,5 @@
 /* outbox.h - messages that a core wants sent, first in, first out. */
-#ifndef TR_PSERVER_OUTBOX_H
-#define TR_PSERVER_OUTBOX_H
+#pragma once
 
 #include "pserver/core/base/node.h"
 
@@ -18,5 +17,3 @@ void tr_outbox_give_back(tr_outbox *outbox);
 
 /* A message was sent, or will never be sent: free its own payload, and end its loan. */
 void tr_message_over(const tr_message *message);
-
-#endif

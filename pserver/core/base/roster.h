@@ -8,8 +8,7 @@
  *
  * Invariant: only two things of a complete roster change: which ranks are dead or have left, and which rank is which server or trainer.
  * Only the driver (comm.h) changes them. Names and numbers of ranks do not change, and other threads may read them. */
-#ifndef TR_PSERVER_ROSTER_H
-#define TR_PSERVER_ROSTER_H
+#pragma once
 
 #include "pserver/trireme_dist.h"
 
@@ -91,5 +90,3 @@ bool      tr_roster_is_over(const tr_roster *roster);
 bool      tr_roster_is_last_server(const tr_roster *roster, int server);
 /* List the ranks that are not known yet, for messages: "rank 2, rank 3". */
 void      tr_roster_missing(const tr_roster *roster, char *out, size_t size);
-
-#endif

@@ -1,8 +1,7 @@
 /* shares.h - gathered values (gathering.h) of an update, which a replica gets from its server and uses when it computes the same update.
  *
  * Invariant: an update takes the values in the order in which its server gathered them. */
-#ifndef TR_PSERVER_SHARES_H
-#define TR_PSERVER_SHARES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ void tr_shares_restart(tr_shares *shares);
 void tr_shares_give_up(tr_shares *shares, uint64_t bytes);
 /* The update is over: drop its values. */
 void tr_shares_drop(tr_shares *shares);
-
-#endif

@@ -4,8 +4,7 @@
  * *Memory* functions answer at once and never call the core. *Work* functions are called when no handler of the core is running
  * (effects.h); the store reports at once or later that the work is done; those of `worker` may need another thread. A function may be NULL
  * where its comment says so. */
-#ifndef TR_PSERVER_STORE_H
-#define TR_PSERVER_STORE_H
+#pragma once
 
 #include "proto/pserver.pb-c.h"
 #include "pserver/state/state.h"
@@ -111,5 +110,3 @@ typedef struct tr_store {
     void      (*freeze)(void *worker);
     void      (*thaw)(void *worker);
 } tr_store;
-
-#endif

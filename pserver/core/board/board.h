@@ -9,8 +9,7 @@
  * exceeds its limit.
  *
  * What must stay true: posts are added and never changed. */
-#ifndef TR_PSERVER_BOARD_H
-#define TR_PSERVER_BOARD_H
+#pragma once
 
 #include "pserver/core/board/durable_board.h"
 #include "proto/pserver.pb-c.h"
@@ -53,5 +52,3 @@ tr_status tr_board_put(bool *is_new, tr_board *board, const uint8_t *packed, siz
 void      tr_board_each(const tr_board *board, void (*visit)(void *self, uint8_t *packed, size_t size), void *self);
 /* The packed post; malloc'ed. */
 uint8_t  *tr_board_pack(const tr_post *post, size_t *size);
-
-#endif

@@ -3,8 +3,7 @@
  * The memory holds a log. A post is appended first, and then a single store to the log's length commits it. So after a kill at any
  * instruction a post is there completely or not at all. The memory has two halves. When one half is full, the posts that are still needed
  * are copied to the other half, and a single store switches to it. The memory grows with its content, up to both halves. */
-#ifndef TR_PSERVER_DURABLE_BOARD_H
-#define TR_PSERVER_DURABLE_BOARD_H
+#pragma once
 
 #include "pserver/core/base/store.h"
 
@@ -26,5 +25,3 @@ bool           tr_durable_board_add(tr_durable_board *durable, const uint8_t *pa
 /* begin: append to the other half, which is empty. switch: commit that half. */
 void           tr_durable_board_begin(tr_durable_board *durable);
 void           tr_durable_board_switch(tr_durable_board *durable);
-
-#endif

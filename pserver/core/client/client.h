@@ -14,8 +14,7 @@
  *
  * What must stay true: the caller checks its calls (job_train.c): blocks exist, sizes fit, a block is pushed once a
  * step, nothing is pushed while a pull is under way. Memory handed over lives until the ticket of the step's end is done. */
-#ifndef TR_PSERVER_CLIENT_H
-#define TR_PSERVER_CLIENT_H
+#pragma once
 
 #include "pserver/core/base/node.h"
 #include "pserver/core/base/roster.h"
@@ -216,5 +215,3 @@ uint64_t tr_client_done(const tr_client *client);
 int      tr_client_last_server(const tr_client *client);
 /* The number of steps that this trainer has ended. */
 uint64_t tr_client_step(const tr_client *client);
-
-#endif

@@ -1,6 +1,5 @@
 /* client_pushes.h - gradients of a trainer's step, for its other protocols. */
-#ifndef TR_PSERVER_CLIENT_PUSHES_H
-#define TR_PSERVER_CLIENT_PUSHES_H
+#pragma once
 
 #include "pserver/core/client/client_requests.h"
 
@@ -8,5 +7,3 @@
 extern const tr__ask tr__ask_push;
 
 void tr__client_describe_step(char *out, size_t size, const tr_wire *wire, int server);
-
-#endif

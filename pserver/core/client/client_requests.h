@@ -1,6 +1,5 @@
 /* client_requests.h - requests of a trainer, and the operations that they are part of. */
-#ifndef TR_PSERVER_CLIENT_REQUESTS_H
-#define TR_PSERVER_CLIENT_REQUESTS_H
+#pragma once
 
 #include "pserver/core/client/client_state.h"
 
@@ -69,5 +68,3 @@ void         tr__client_gather(tr__list *l, uint32_t index, const void *data, ui
 /* Add a request that is part of the operations of all items in the list. The caller fills in its payload of `bytes` bytes, at *payload. */
 tr__request *tr__client_add_gathered(tr_client *client, tr__stream *s, const tr__ask *ask, const tr_wire *message, const tr__list *l,
                                      uint64_t bytes, uint8_t **payload);
-
-#endif

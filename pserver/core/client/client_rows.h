@@ -1,10 +1,7 @@
 /* client_rows.h - rows of sparse tables, for the other protocols of a trainer. */
-#ifndef TR_PSERVER_CLIENT_ROWS_H
-#define TR_PSERVER_CLIENT_ROWS_H
+#pragma once
 
 #include "pserver/core/client/client_requests.h"
 
 /* At the set-up: send a server the first rows of a table. The client frees rows->data. */
 void tr__client_write_first_rows(tr_client *client, tr__stream *s, const tr_client_pack *rows, uint64_t op);
-
-#endif

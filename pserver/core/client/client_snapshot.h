@@ -1,6 +1,5 @@
 /* client_snapshot.h - a trainer's part of snapshots: it begins them, or takes part (server_snapshots.h). */
-#ifndef TR_PSERVER_CLIENT_SNAPSHOT_H
-#define TR_PSERVER_CLIENT_SNAPSHOT_H
+#pragma once
 
 #include "pserver/core/client/client_state.h"
 
@@ -21,5 +20,3 @@ void    tr__client_forget_snapshots(tr_client *client);
 void    tr__client_hear_from_server(tr_client *client);
 /* This trainer's packed Snapshot, malloc'ed. NULL: it has none. */
 uint8_t *tr__client_pack_place(tr_client *client, size_t *size);
-
-#endif

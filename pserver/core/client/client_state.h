@@ -6,8 +6,7 @@
  * and replacement), client_answers.c (receiving) and client_node.c (life and sending). A file calls only those before it.
  *
  * The state of a protocol is a struct of its own, which its file alone uses. */
-#ifndef TR_PSERVER_CLIENT_STATE_H
-#define TR_PSERVER_CLIENT_STATE_H
+#pragma once
 
 #include "pserver/core/client/client.h"
 #include "pserver/core/base/outbox.h"
@@ -187,5 +186,3 @@ bool         tr__client_is_set_up(const tr_client *client);
 bool         tr__client_is_uneven(const tr_client *client);
 /* Steps that every server has settled. */
 uint64_t     tr__client_everywhere(const tr_client *client);
-
-#endif

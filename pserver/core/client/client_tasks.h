@@ -1,6 +1,5 @@
 /* client_tasks.h - the trainer's side of leased tasks (server_tasks.h). */
-#ifndef TR_PSERVER_CLIENT_TASKS_H
-#define TR_PSERVER_CLIENT_TASKS_H
+#pragma once
 
 #include "pserver/core/client/client_requests.h"
 
@@ -12,5 +11,3 @@ void tr__client_send_tasks(tr_client *client);
 bool tr__client_has_tasks(const tr_client *client);
 bool tr__client_has_tasks_to_send(const tr_client *client);
 void tr__client_free_tasks(tr_client *client);
-
-#endif

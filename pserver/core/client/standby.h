@@ -8,8 +8,7 @@
  *
  * Invariants: of several standbys of a host only the first living one acts (tr_roster_standby_for). A standby takes one place in its
  * life. */
-#ifndef TR_PSERVER_STANDBY_H
-#define TR_PSERVER_STANDBY_H
+#pragma once
 
 #include "pserver/core/base/node.h"
 #include "pserver/core/base/roster.h"
@@ -30,5 +29,3 @@ tr_standby *tr_standby_new(const tr_roster *roster, tr_standby_take take, tr_sta
                            tr_standby_replicate replicate, void *self);
 void      tr_standby_free(tr_standby *standby);
 tr_node   tr_standby_node(tr_standby *standby);
-
-#endif

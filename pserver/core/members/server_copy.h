@@ -11,8 +11,7 @@
  * that calls it: the standby sends REPLICA_DONE to all ranks, and REPLICA_STATE to that server.
  *
  * Invariant: no update is applied between the freezing and the first message after the copy, which is the commit of the frozen state. */
-#ifndef TR_PSERVER_SERVER_COPY_H
-#define TR_PSERVER_SERVER_COPY_H
+#pragma once
 
 #include "pserver/core/updates/server_state.h"
 
@@ -41,5 +40,3 @@ bool    tr__copy_lets_begin(const tr_server *server);
 bool    tr__copy_yields(tr_server *server);
 /* Ask the replica for its state again, or call another replica. Returns the time of the next call. */
 int64_t tr__copy_tick(tr_server *server, int64_t now, bool is_done);
-
-#endif

@@ -11,8 +11,7 @@
  * no snapshot has one of its steps on one server alone. A snapshot that was being gathered is given up. None begins before the replacement
  * has made a step: that may take minutes, in which every trainer that had taken part would stand still. The successor of server 0 assumes
  * of every replacement that it has made no step, until the replacement says otherwise (TASKS). */
-#ifndef TR_PSERVER_SERVER_DEATHS_H
-#define TR_PSERVER_SERVER_DEATHS_H
+#pragma once
 
 #include "pserver/core/updates/server_state.h"
 
@@ -38,5 +37,3 @@ void      tr__deaths_replaced(tr_server *server, tr__trainer *trainer);
 void      tr__deaths_on_done(tr_server *server, int peer, const tr_form_replace_done *done);
 /* Handle the JOIN of a replacement. */
 tr_status tr__deaths_on_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
-
-#endif

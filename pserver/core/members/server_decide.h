@@ -3,8 +3,7 @@
  *
  * No deadlock: server 0 waits for reports about living trainers alone; a trainer that any server has lost is lost for all, or is replaced
  * (server_members.h). */
-#ifndef TR_PSERVER_SERVER_DECIDE_H
-#define TR_PSERVER_SERVER_DECIDE_H
+#pragma once
 
 #include "pserver/core/updates/server_state.h"
 
@@ -20,5 +19,3 @@ bool tr__decide_update(tr_server *server, const tr__report *report);
 /* Decide whether the newest snapshot is taken. `gathered`: the newest snapshot that each server has gathered. False: no decision is
  * possible now. */
 bool tr__decide_snapshot(tr_server *server, const uint32_t *gathered);
-
-#endif

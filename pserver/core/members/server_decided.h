@@ -1,8 +1,7 @@
 /* server_decided.h - the newest decision that this server knows (`server->decided`): its first value, sending, and receiving.
  *
  * A decision contains all earlier ones, so a server keeps the newest one alone (server_decisions.h). */
-#ifndef TR_PSERVER_SERVER_DECIDED_H
-#define TR_PSERVER_SERVER_DECIDED_H
+#pragma once
 
 #include "pserver/core/updates/server_state.h"
 
@@ -15,5 +14,3 @@ tr_status tr__decided_begin(tr_server *server, const tr_commit *commit);
 void      tr__decided_send(tr_server *server, int to);
 /* DECISION: store it if it is newer than the present one. TR_EFORMAT, TR_EPEER: the message does not fit this job. */
 tr_status tr__decided_receive(tr_server *server, const uint8_t *payload, uint64_t bytes);
-
-#endif

@@ -21,8 +21,7 @@
  * job fails and is started again from the update before.
  *
  * Invariant: a trainer's step is in an update of all servers, or of none. */
-#ifndef TR_PSERVER_SERVER_DECISIONS_H
-#define TR_PSERVER_SERVER_DECISIONS_H
+#pragma once
 
 #include "pserver/core/updates/server_state.h"
 
@@ -54,5 +53,3 @@ bool      tr__decisions_advance(tr_server *server);
 /* The same about members. *hopeless is set when a trainer has died, cannot be replaced, and the mode needs it; otherwise it is
  * unchanged. */
 bool      tr__decisions_advance_members(tr_server *server, const tr__trainer **hopeless);
-
-#endif

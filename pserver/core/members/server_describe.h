@@ -1,6 +1,5 @@
 /* server_describe.h - texts for users: what a server waits for, and why it fails. */
-#ifndef TR_PSERVER_SERVER_DESCRIBE_H
-#define TR_PSERVER_SERVER_DESCRIBE_H
+#pragma once
 
 #include "pserver/core/updates/server_state.h"
 
@@ -8,5 +7,3 @@
 void tr__describe(const tr_server *server, char *out, size_t size);
 /* The job fails because this peer has died, with a text about what this server waited for. */
 void tr__describe_failure(tr_server *server, int peer, const char *how);
-
-#endif

@@ -13,8 +13,7 @@
  * The standby that is called sends REPLACE_DONE to every rank first. It becomes the trainer on a server when this server has both the
  * decision and the REPLACE_DONE. Incarnations (tr_roster_next_incarnation) distinguish a replacement from the process before it, and from a
  * standby that was called earlier and died. server_deaths.c has the effects of a death and of a replacement on the other protocols. */
-#ifndef TR_PSERVER_SERVER_MEMBERS_H
-#define TR_PSERVER_SERVER_MEMBERS_H
+#pragma once
 
 #include "pserver/core/updates/server_state.h"
 
@@ -47,5 +46,3 @@ void         tr__members_on_done(tr_server *server, const tr_form_replace_done *
 tr__trainer *tr__members_next_vacant(tr_server *server);
 /* A trainer whose replacement is decided and has sent REPLACE_DONE (*done). NULL: there is none. */
 tr__trainer *tr__members_next_arrived(tr_server *server, tr_form_replace_done *done);
-
-#endif

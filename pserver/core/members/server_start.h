@@ -1,7 +1,6 @@
 /* server_start.h - how a job begins on a server: SETUP, first values, JOIN; or how it continues from the state of an earlier process
  * (docs/protocol.md, "Start" and "Restart"). */
-#ifndef TR_PSERVER_SERVER_START_H
-#define TR_PSERVER_SERVER_START_H
+#pragma once
 
 #include "pserver/core/updates/server_state.h"
 
@@ -20,5 +19,3 @@ tr_status tr__start_rejoin(tr_server *server, const tr__trainer *trainer, const 
 
 /* Failover: read the state that the dead server has left, and continue to run. */
 tr_status tr__start_take_over(tr_server *server);
-
-#endif

@@ -10,12 +10,9 @@
  *
  * Posts alone can also be waited for in a ring: one trainer waits in a barrier, and another one waits for a save of the first. No rule
  * helps there, since the scripts make different calls. Such a ring fails the job, with the call of each trainer in it. */
-#ifndef TR_PSERVER_SERVER_WAITS_H
-#define TR_PSERVER_SERVER_WAITS_H
+#pragma once
 
 #include "pserver/core/updates/server_state.h"
 
 /* Put off the questions of all trainers that are awaited. Fail if trainers wait for each other's posts in a ring. */
 void tr__waits_resolve(tr_server *server);
-
-#endif

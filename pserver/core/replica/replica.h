@@ -11,8 +11,7 @@
  * A server may call a replica in the middle of the job. This replica begins without a state. It counts from the server's COPY_LIVE on, when
  * it has caught up with everything that the server has acknowledged. Until then its failure does not end the job, and it drops its state
  * when another rank takes the server's place. */
-#ifndef TR_PSERVER_REPLICA_H
-#define TR_PSERVER_REPLICA_H
+#pragma once
 
 #include "pserver/core/base/node.h"
 #include "pserver/core/base/roster.h"
@@ -35,5 +34,3 @@ void        tr_replica_applied(tr_replica *replica, tr_status status);
 void        tr_replica_share(tr_replica *replica, void *all);
 /* The number of tr_replica_share calls whose values have been written. */
 uint64_t    tr_replica_shared(const tr_replica *replica);
-
-#endif

@@ -1,7 +1,6 @@
 /* replica_copy.h - how a replica gets its state: a copy from its server, or the state that an earlier start of the job left on this
  * host. */
-#ifndef TR_PSERVER_REPLICA_COPY_H
-#define TR_PSERVER_REPLICA_COPY_H
+#pragma once
 
 #include "pserver/core/replica/replica_state.h"
 
@@ -10,5 +9,3 @@ tr_status tr__replica_on_copy(tr_replica *r, const tr_wire *wire, const uint8_t 
 /* Handle a piece of the state: VALUE, WRITE_ROWS. */
 tr_status tr__replica_on_value(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
 tr_status tr__replica_on_write_rows(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
-
-#endif

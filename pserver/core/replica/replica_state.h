@@ -1,6 +1,5 @@
 /* replica_state.h - the base of a replica's core. replica_copy.h (the state from the server) and replica_update.h (updates) share it. */
-#ifndef TR_PSERVER_REPLICA_STATE_H
-#define TR_PSERVER_REPLICA_STATE_H
+#pragma once
 
 #include "pserver/core/board/board.h"
 #include "pserver/core/base/effects.h"
@@ -98,5 +97,3 @@ tr_status tr__replica_break_off(tr_replica *r, tr_status status);
 void      tr__replica_report(tr_replica *r);
 /* Send it if the server must get it and the state is known. */
 void      tr__replica_try_report(tr_replica *r);
-
-#endif

@@ -4,8 +4,7 @@
  * unacknowledged messages are sent again after some time.
  *
  * What must stay true: a payload that is not `owned` does not change until its message is acknowledged. */
-#ifndef TR_PSERVER_REPLICA_STREAM_H
-#define TR_PSERVER_REPLICA_STREAM_H
+#pragma once
 
 #include "pserver/core/base/node.h"
 
@@ -30,5 +29,3 @@ uint64_t   tr_replica_stream_bytes(const tr_replica_stream *stream);
 /* As `next` and `tick` of a tr_node. */
 bool       tr_replica_stream_next(tr_replica_stream *stream, tr_message *out);
 int64_t    tr_replica_stream_tick(tr_replica_stream *stream, int64_t now);
-
-#endif

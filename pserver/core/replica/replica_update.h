@@ -1,6 +1,5 @@
 /* replica_update.h - how a replica makes an update: it collects the parts, lets the store apply them, commits, and acknowledges. */
-#ifndef TR_PSERVER_REPLICA_UPDATE_H
-#define TR_PSERVER_REPLICA_UPDATE_H
+#pragma once
 
 #include "pserver/core/replica/replica_state.h"
 
@@ -18,5 +17,3 @@ void      tr__replica_computed(tr_replica *r, tr_status status);
 tr_status tr__replica_on_share(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
 tr_status tr__replica_on_tasks(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
 tr_status tr__replica_on_post(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
-
-#endif

@@ -28,8 +28,7 @@
  * is settled on all servers, because pieces of an update are computed before it is complete, into the memory of the update before the last.
  *
  * server_state.h explains the files of the server. */
-#ifndef TR_PSERVER_SERVER_H
-#define TR_PSERVER_SERVER_H
+#pragma once
 
 #include "pserver/core/base/node.h"
 #include "pserver/core/base/roster.h"
@@ -75,5 +74,3 @@ void       tr_server_tell_time(tr_server *server, int64_t now);
 const tr_peer_meter *tr_server_peer_meter(const tr_server *server, int trainer);
 /* Fill in the staleness of the applied steps. */
 void       tr_server_stats(const tr_server *server, tr_job_stats *stats);
-
-#endif

@@ -1,7 +1,6 @@
 /* server_requests.h - a server receives messages: it checks the sender's incarnation, takes each request once and in order, and calls the
  * handler of the request's protocol. */
-#ifndef TR_PSERVER_SERVER_REQUESTS_H
-#define TR_PSERVER_SERVER_REQUESTS_H
+#pragma once
 
 #include "pserver/core/updates/server_state.h"
 
@@ -14,5 +13,3 @@ void  tr__requests_receive(tr_server *server, int peer, const tr_wire *wire, voi
 void  tr__requests_unpark(tr_server *server);
 /* If a gathering was completed since `before` were done, send its values to the replica, which needs them for the same update. */
 void  tr__requests_pass_share_on(tr_server *server, uint64_t before);
-
-#endif

@@ -6,8 +6,7 @@
  * server's place: the trainer has not repeated it there yet, or its goodbye was lost with the dead server.
  *
  * In modes where the initiator takes part alone, all parts must have the same updates. */
-#ifndef TR_PSERVER_PLACES_H
-#define TR_PSERVER_PLACES_H
+#pragma once
 
 #include "framework/base/status.h"
 #include "proto/pserver.pb-c.h"
@@ -22,5 +21,3 @@ tr_status tr_places_merge(tr_places *out, int trainers, bool is_by_all, int serv
 void      tr_places_deinit(tr_places *places);
 /* Are parts missing only because a rank died? Then the checkpoint may be begun anew. */
 bool      tr_places_are_given_up(int servers, Trireme__Pserver__SnapshotDone *const *answer);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A trainer that has left, or is lost, takes no part in collectives. A trainer that is dead and will have a replacement is waited for. A
  * question about a complete collective is answered at once, whether its trainer had a part in that collective or not. */
-#ifndef TR_PSERVER_SERVER_BOARD_H
-#define TR_PSERVER_SERVER_BOARD_H
+#pragma once
 
 #include "pserver/core/updates/server_state.h"
 
@@ -33,5 +32,3 @@ void      tr__board_replicate(tr_server *server);
 /* Describe the trainers for which a collective waits. False: no trainer waits in a collective. */
 bool      tr__board_describe(const tr_server *server, char *out, size_t size);
 void      tr__board_free(tr_server *server);
-
-#endif

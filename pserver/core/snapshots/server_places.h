@@ -3,8 +3,7 @@
  * A trainer that takes part sends its place in SNAPSHOT. A trainer that has left, or drains, has sent its last place in GOODBYE or DRAIN.
  * When the initiator takes part alone, all trainers have the initiator's place. The exception is a job that was started again after a
  * death. In such a job some trainers may be ahead of others by a number of steps that does not change. */
-#ifndef TR_PSERVER_SERVER_PLACES_H
-#define TR_PSERVER_SERVER_PLACES_H
+#pragma once
 
 #include "pserver/core/updates/server_state.h"
 
@@ -23,5 +22,3 @@ uint64_t  tr__places_step(const tr__trainer *trainer, const tr__trainer *initiat
 void      tr__places_record(tr_server *server, Trireme__Pserver__Snapshot *const *part, int initiator);
 /* Write the places of all trainers into `done`. The caller frees the arrays `places` and `left`. */
 void      tr__places_fill(const tr_server *server, Trireme__Pserver__SnapshotDone *done);
-
-#endif

@@ -8,8 +8,7 @@
  * one update at a time, because the replica computes one at a time. When the replica has computed all of them, the server sends COPY_LIVE:
  * from then on the replica counts, and every update waits for it. A replica that is slower than its server must still catch up. So once the
  * replica has the state, the server begins only one update for every two that the replica has made. */
-#ifndef TR_PSERVER_SERVER_REPLICATION_H
-#define TR_PSERVER_SERVER_REPLICATION_H
+#pragma once
 
 #include "pserver/core/updates/server_state.h"
 
@@ -81,5 +80,3 @@ void                  tr__replication_on_ack(tr_server *server, uint64_t seq);
 bool                  tr__replication_next(tr_server *server, tr_message *out);
 /* Repeat unacknowledged messages. Returns the time of the next call. */
 int64_t               tr__replication_tick(tr_server *server, int64_t now);
-
-#endif

@@ -8,8 +8,7 @@
  * dead server. That is harmless: the same rows are set again, as long as no trainer has made a later step. After that they are dropped.
  *
  * What must stay true: no such request is acknowledged before the replica has its rows. */
-#ifndef TR_PSERVER_SERVER_SET_ROWS_H
-#define TR_PSERVER_SERVER_SET_ROWS_H
+#pragma once
 
 #include "pserver/core/updates/server_state.h"
 
@@ -17,5 +16,3 @@
 extern const tr__handler tr__set_rows_handlers[];
 /* The replica has more of the stream, or there is no replica any more: acknowledge what it has. */
 void      tr__set_rows_finish(tr_server *server);
-
-#endif

@@ -25,8 +25,7 @@
  * sync(backups) has neither applied nor dropped is not in the copy, as if it had been dropped.
  *
  * Invariant: a trainer begins a snapshot only when it has all answers to the one before. */
-#ifndef TR_PSERVER_SERVER_SNAPSHOTS_H
-#define TR_PSERVER_SERVER_SNAPSHOTS_H
+#pragma once
 
 #include "pserver/core/updates/server_state.h"
 
@@ -81,5 +80,3 @@ uint32_t           tr__snapshots_wanted(const tr_server *server);
 bool               tr__snapshots_must_wait(const tr_server *server);
 /* In policies where all trainers take part: send all trainers an acknowledgement with the news about snapshots. */
 void               tr__snapshots_tell_all(tr_server *server);
-
-#endif

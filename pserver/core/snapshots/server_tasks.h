@@ -14,8 +14,7 @@
  *
  * The state is stored in memory that outlives the process (durable_tasks.h), and is sent to the replica before the updates that follow
  * it. */
-#ifndef TR_PSERVER_SERVER_TASKS_H
-#define TR_PSERVER_SERVER_TASKS_H
+#pragma once
 
 #include "pserver/core/updates/server_state.h"
 
@@ -44,5 +43,3 @@ void      tr__tasks_replicate(tr_server *server);
  * trainers. Returns malloc'ed bytes; NULL: there are no tasks. */
 void     *tr__tasks_pack(const tr_server *server, const bool *has_taken_part, size_t *size);
 void      tr__tasks_free(tr_server *server);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The memory has two copies of the state and a counter that says which copy is valid. So a kill at any instruction leaves either the old
  * state or the new one. One number of each trainer changes with every step; it lies beside the copies and is written by a single store. */
-#ifndef TR_PSERVER_DURABLE_TASKS_H
-#define TR_PSERVER_DURABLE_TASKS_H
+#pragma once
 
 #include "pserver/core/base/store.h"
 
@@ -24,5 +23,3 @@ void           tr_durable_tasks_set_everywhere(const tr_durable_tasks *durable, 
 uint64_t       tr_durable_tasks_everywhere(const tr_durable_tasks *durable, int trainer);
 /* The valid state. NULL: there is none yet. */
 const uint8_t *tr_durable_tasks_get(const tr_durable_tasks *durable, size_t *size);
-
-#endif

@@ -2,8 +2,7 @@
  * process.
  *
  * A trainer makes its steps task by task. A task is done when every server has settled the trainer's last step of it. */
-#ifndef TR_PSERVER_TASK_WORK_H
-#define TR_PSERVER_TASK_WORK_H
+#pragma once
 
 #include "pserver/core/tasks/tasks.h"
 
@@ -38,5 +37,3 @@ bool          tr_task_work_finish(tr_task_work *work, tr_tasks *core, int traine
 /* Take all tasks from the trainer. The next trainer of a task skips the batches that every server has. `batches`: the number of batches in
  * a step. */
 void          tr_task_work_give_back(tr_task_work *work, tr_tasks *core, int trainer, uint64_t steps, uint64_t batches);
-
-#endif

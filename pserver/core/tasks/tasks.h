@@ -2,8 +2,7 @@
  *
  * The core never reads a clock: the caller passes times, in nanoseconds of any origin. The core knows no messages. Its packed state has a
  * fixed number of bytes for each task; it is stored in checkpoints and for a server's successor. */
-#ifndef TR_PSERVER_TASKS_H
-#define TR_PSERVER_TASKS_H
+#pragma once
 
 #include "framework/base/status.h"
 #include "pserver/trireme_tasks.h"
@@ -50,5 +49,3 @@ tr_tasks_counts tr_tasks_count(const tr_tasks *tasks);
 tr_status tr_tasks_save(void **out, size_t *size, const tr_tasks *tasks);
 tr_status tr_tasks_load(tr_tasks **out, const void *bytes, size_t size);
 size_t    tr_tasks_size(uint32_t count);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * A trainer that dies may leave chunks of a step that it has not ended. In a round of its own these chunks are dropped. In a common sum
  * they stay, because the replacement computes the same bits. From the replacement the server then takes only the missing chunks. */
-#ifndef TR_PSERVER_SERVER_CONTRIBUTIONS_H
-#define TR_PSERVER_SERVER_CONTRIBUTIONS_H
+#pragma once
 
 #include "pserver/core/updates/server_rounds.h"
 
@@ -40,5 +39,3 @@ void            tr__contributions_keep_for_replacement(tr_server *server, const 
 /* == rounds == */
 /* Add the deferred chunks whose turn has come. Returns the state of the round. */
 tr__round_state tr__round_advance(tr_server *server, tr__round *round);
-
-#endif

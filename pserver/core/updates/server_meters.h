@@ -2,8 +2,7 @@
  * waited.
  *
  * All times are times of inputs: a message, a tick, or the store's report of an update. */
-#ifndef TR_PSERVER_SERVER_METERS_H
-#define TR_PSERVER_SERVER_METERS_H
+#pragma once
 
 #include "pserver/core/updates/server_state.h"
 
@@ -20,5 +19,3 @@ void tr__meters_holds(tr_server *server, const tr__trainer *trainer);
 void tr__meters_answered(tr_server *server, const tr__trainer *trainer);
 /* The counters of a trainer; any thread may read them. */
 const tr_peer_meter *tr__meters_of(const tr_server *server, int trainer);
-
-#endif

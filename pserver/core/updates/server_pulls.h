@@ -3,8 +3,7 @@
  * Parameters are sent without a copy. In lockstep policies no message reads a buffer any more when an update writes it, because that update
  * needs a gradient of the trainer that has pulled. In the other policies messages have the buffer on loan, and the update that would write
  * it waits. */
-#ifndef TR_PSERVER_SERVER_PULLS_H
-#define TR_PSERVER_SERVER_PULLS_H
+#pragma once
 
 #include "pserver/core/updates/server_state.h"
 
@@ -49,5 +48,3 @@ bool      tr__pulls_await_loans(const tr_server *server);
 void      tr__pulls_void_loans(tr_server *server, int rank);
 /* Write the names of the ranks whose messages the next update waits for. */
 void      tr__pulls_describe_readers(const tr_server *server, char *out, size_t size);
-
-#endif

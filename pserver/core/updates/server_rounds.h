@@ -3,8 +3,7 @@
  * A round gathers the contributions of one step: of all trainers, or of one (tr_policy.gathers_per_trainer). In a sum, chunks are added in
  * the order of the trainers' numbers, so that the bits do not depend on the order of arrival. A round is full when all contributions that
  * the policy wants are there. Nothing is added to a full round until the round begins its next step. */
-#ifndef TR_PSERVER_SERVER_ROUNDS_H
-#define TR_PSERVER_SERVER_ROUNDS_H
+#pragma once
 
 #include "pserver/core/updates/server_state.h"
 #include "pserver/core/updates/weighted_mean.h"
@@ -60,5 +59,3 @@ void       tr__round_next(tr_server *server, tr__round *round);
 /* Where server 0 decides about updates: return a round with the mean of the rounds of the trainers in `who` (trainer by trainer). */
 tr__round *tr__rounds_merge(tr_server *server, const bool *who);
 bool       tr__round_is_merged(const tr_server *server, const tr__round *round);
-
-#endif

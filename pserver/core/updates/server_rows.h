@@ -5,8 +5,7 @@
  * between two updates, never during one.
  *
  * A contribution has a piece for every table, also where that piece is empty, because the contribution's weight travels with it. */
-#ifndef TR_PSERVER_SERVER_ROWS_H
-#define TR_PSERVER_SERVER_ROWS_H
+#pragma once
 
 #include "pserver/core/updates/server_state.h"
 
@@ -35,5 +34,3 @@ void                  tr__rows_forget_settled(tr_server *server);
 /* == rows out == */
 /* Answer all pulls that can be answered now. */
 void                  tr__rows_answer(tr_server *server);
-
-#endif

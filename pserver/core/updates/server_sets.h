@@ -9,8 +9,7 @@
  * - Where they do not, the values of the first trainer that is there count, and those of others are dropped.
  *
  * What must stay true: the values of a step are here before any gradient of the same trainer for this step. */
-#ifndef TR_PSERVER_SERVER_SETS_H
-#define TR_PSERVER_SERVER_SETS_H
+#pragma once
 
 #include "pserver/core/updates/server_state.h"
 
@@ -25,5 +24,3 @@ bool      tr__sets_has(const tr_server *server, int trainer, uint64_t step);
 void      tr__sets_give(tr_server *server, tr_update *update);
 /* The update that has got them is over. */
 void      tr__sets_finish(tr_server *server);
-
-#endif

@@ -8,8 +8,7 @@
  * A message, a death, a time or a report of the store is an *input* (server.c). A protocol's handler changes its own state, queues messages
  * (`outbox`) and effects (effects.h), and marks by tr__server_due which rules are due. Then the rules run, one at a time, until none is
  * due. So no protocol calls another one back in the middle of a change. */
-#ifndef TR_PSERVER_SERVER_STATE_H
-#define TR_PSERVER_SERVER_STATE_H
+#pragma once
 
 #include "pserver/core/base/effects.h"
 #include "pserver/core/base/gathering.h"
@@ -221,5 +220,3 @@ void      tr__server_buffer_free(tr_server *server, uint8_t *buffer);
 void      tr__server_buffers_free(tr_server *server);
 /* Queue a message. `payload` is malloc'ed and freed after sending; NULL: none. This fills in the sender of `wire`. */
 void      tr__server_send(tr_server *server, int rank, tr_wire wire, uint8_t *payload);
-
-#endif

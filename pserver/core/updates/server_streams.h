@@ -6,8 +6,7 @@
  * protocol keeps the first open request of its kind here.
  *
  * A trainer that takes part in a snapshot of all trainers is *parked*: what it sends waits here until the snapshot is taken. */
-#ifndef TR_PSERVER_SERVER_STREAMS_H
-#define TR_PSERVER_SERVER_STREAMS_H
+#pragma once
 
 #include "pserver/core/updates/server_state.h"
 
@@ -75,5 +74,3 @@ void      tr__streams_unpark_all(tr_server *server);
 tr__deferred_list tr__stream_take_parked(tr_server *server, const tr__trainer *trainer);
 /* The trainer is dead: drop its deferred requests, and unpark it. */
 void      tr__stream_forget_parked(tr_server *server, const tr__trainer *trainer);
-
-#endif

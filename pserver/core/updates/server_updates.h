@@ -2,8 +2,7 @@
  *
  * A step of a trainer is *ended* when its STEP_END is here, and *settled* when it is in an update, or was dropped. Settled steps are
  * committed before they are acknowledged (server_rules.c), so a successor of this server has them. */
-#ifndef TR_PSERVER_SERVER_UPDATES_H
-#define TR_PSERVER_SERVER_UPDATES_H
+#pragma once
 
 #include "pserver/core/updates/server_rounds.h"
 
@@ -58,5 +57,3 @@ void             tr__updates_stats(const tr_server *server, tr_job_stats *stats)
 /* == commits == */
 /* The settled steps now, or (`with_update`) after the update in hand. The arrays live until the next call. */
 tr_commit        tr__updates_commit_of(tr_server *server, bool with_update);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * What must stay true: parts are added in the order of the trainers. The first part with a weight is copied, unless it was received
  * directly into `sum`. */
-#ifndef TR_PSERVER_WEIGHTED_MEAN_H
-#define TR_PSERVER_WEIGHTED_MEAN_H
+#pragma once
 
 #include "framework/trireme.h"
 
@@ -29,5 +28,3 @@ void tr_mean_add(tr_mean *mean, tr_dtype dtype, void *sum, const void *part, int
 /* After a part of weight 0 was added: keep it as the result, if no part has a weight. */
 void tr_mean_keep(tr_mean *mean, tr_dtype dtype, void *sum, const void *part, int64_t count);
 void tr_mean_finish(tr_mean *mean, tr_dtype dtype, void *sum, int64_t count);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A test file is its own template (each_float.h): references are computed in double, the tolerance is a multiple of the
  * type's precision relative to the size of the terms. */
-#ifndef TR_TESTS_KERNELS_MATH_CHECK_H
-#define TR_TESTS_KERNELS_MATH_CHECK_H
+#pragma once
 
 #include <float.h>
 #include <math.h>
@@ -75,5 +74,3 @@ static inline void near_f64(double got, double want, double size, double units, 
     } while (0)
 
 #define BOTH(test) cmocka_unit_test(test##_f32), cmocka_unit_test(test##_f64)
-
-#endif
