@@ -158,9 +158,8 @@ def _adaptive_pool(spatial: int, input: Variable, pool_size: SizeLike, pool_type
     helper = LayerHelper(layer, name=name)
     if not require_index:
         return helper.append(f"pool{spatial}d", {"X": [input]}, {**attrs, "pooling_type": pool_type})
-    out = helper.create_variable_for_type_inference(input.dtype)
-    mask = helper.create_variable_for_type_inference(VarType.INT32, stop_gradient=True)
-    helper.append_op(type=f"max_pool{spatial}d_with_index", inputs={"X": [input]}, outputs={"Out": [out], "Mask": [mask]}, attrs=attrs)
+    out, mask = helper.append_all(f"max_pool{spatial}d_with_index", {"X": [input]}, {"Out": input.dtype, "Mask": VarType.INT32}, attrs,
+                                  stops=["Mask"])
     return out, mask
 
 

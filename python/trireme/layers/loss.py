@@ -46,12 +46,9 @@ def softmax_with_cross_entropy(logits: Variable, label: Variable, soft_label: bo
                                           numeric_stable_mode, True)
         loss, softmax = (transpose(var, [order.index(dim) for dim in range(rank)]) for var in both)
         return (loss, softmax) if return_softmax else loss
-    softmax = helper.create_variable_for_type_inference(logits.dtype)
-    loss = helper.create_variable_for_type_inference(logits.dtype)
-    helper.append_op(type="softmax_with_cross_entropy", inputs={"Logits": [logits], "Label": [label]},
-                     outputs={"Softmax": [softmax], "Loss": [loss]},
-                     attrs={"soft_label": soft_label, "ignore_index": ignore_index,
-                            "numeric_stable_mode": numeric_stable_mode})
+    softmax, loss = helper.append_all(
+        "softmax_with_cross_entropy", {"Logits": [logits], "Label": [label]}, {"Softmax": logits.dtype, "Loss": logits.dtype},
+        {"soft_label": soft_label, "ignore_index": ignore_index, "numeric_stable_mode": numeric_stable_mode})
     return (loss, softmax) if return_softmax else loss
 
 

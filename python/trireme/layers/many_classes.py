@@ -53,12 +53,10 @@ def nce(input: Variable, label: Variable, num_total_classes: int, sample_weight:
         tables = _alias_tables(_distribution(custom_dist, num_total_classes))
         for slot, table in zip(("CustomDistProbs", "CustomDistAlias", "CustomDistAliasProbs"), tables):
             inputs[slot] = [_constant(helper, table)]
-    cost, logits = (helper.create_variable_for_type_inference(input.dtype) for _ in range(2))
-    labels = helper.create_variable_for_type_inference(VarType.INT64, stop_gradient=True)
-    helper.append_op(type="nce", inputs=inputs,
-                     outputs={"Cost": [cost], "SampleLogits": [logits], "SampleLabels": [labels]},
-                     attrs={"num_total_classes": int(num_total_classes), "num_neg_samples": drawn, "seed": int(seed),
-                            "sampler": SAMPLERS[sampler], "is_sparse": is_sparse, "remote_prefetch": False})
+    cost, *_ = helper.append_all(
+        "nce", inputs, {"Cost": input.dtype, "SampleLogits": input.dtype, "SampleLabels": VarType.INT64},
+        {"num_total_classes": int(num_total_classes), "num_neg_samples": drawn, "seed": int(seed), "sampler": SAMPLERS[sampler],
+         "is_sparse": is_sparse, "remote_prefetch": False}, stops=["SampleLabels"])
     return cost / (drawn + 1)
 
 

@@ -92,10 +92,9 @@ def edit_distance(input: Variable, label: Variable, normalized: bool = True,
     input, label = helper.input(), helper.input("label")
     if ignored_tokens:
         input, label = sequence_erase(input, ignored_tokens), sequence_erase(label, ignored_tokens)
-    count = helper.create_variable_for_type_inference(VarType.INT64, stop_gradient=True)
-    distances = helper.create_variable_for_type_inference(VarType.FP32, stop_gradient=True)
-    helper.append_op(type="edit_distance", inputs={"Hyps": [input], "Refs": [label]},
-                     outputs={"SequenceNum": [count], "Out": [distances]}, attrs={"normalized": normalized})
+    count, distances = helper.append_all("edit_distance", {"Hyps": [input], "Refs": [label]},
+                                         {"SequenceNum": VarType.INT64, "Out": VarType.FP32}, {"normalized": normalized},
+                                         stops=["SequenceNum", "Out"])
     return distances, count
 
 
@@ -136,11 +135,9 @@ def mean_iou(input: Variable, label: Variable, num_classes: int) -> tuple[Variab
     >>> fluid.layers.mean_iou(x, label, num_classes=3)[0]
     Variable('mean_iou_0.tmp_0', float32[1])
     """
-    helper = LayerHelper("mean_iou")
-    mean = helper.create_variable_for_type_inference(VarType.FP32, stop_gradient=True)
-    wrong, right = (helper.create_variable_for_type_inference(VarType.INT32, stop_gradient=True) for _ in range(2))
-    helper.append_op(type="mean_iou", inputs={"Predictions": [input], "Labels": [label]},
-                     outputs={"OutMeanIou": [mean], "OutWrong": [wrong], "OutCorrect": [right]}, attrs={"num_classes": num_classes})
+    types = {"OutMeanIou": VarType.FP32, "OutWrong": VarType.INT32, "OutCorrect": VarType.INT32}
+    mean, wrong, right = LayerHelper("mean_iou").append_all("mean_iou", {"Predictions": [input], "Labels": [label]}, types,
+                                                            {"num_classes": num_classes}, stops=[*types])
     return mean, wrong, right
 
 

@@ -274,11 +274,9 @@ def layer_norm(input: Variable, scale: bool = True, shift: bool = True, begin_no
                                                    default_initializer=Constant(1.0))]
     if shift:
         inputs["Bias"] = [helper.create_parameter(helper.bias_attr, [size], _wide(input.dtype), is_bias=True)]
-    saved = [helper.create_variable_for_type_inference(_wide(input.dtype), stop_gradient=True) for _ in range(2)]
-    out = helper.create_variable_for_type_inference(input.dtype)
-    helper.append_op(type="layer_norm", inputs=inputs,
-                     outputs={"Y": [out], "Mean": [saved[0]], "Variance": [saved[1]]},
-                     attrs={"epsilon": epsilon, "begin_norm_axis": begin_norm_axis})
+    wide = _wide(input.dtype)
+    out = helper.append_all("layer_norm", inputs, {"Mean": wide, "Variance": wide, "Y": input.dtype},
+                            {"epsilon": epsilon, "begin_norm_axis": begin_norm_axis}, stops=["Mean", "Variance"])[-1]
     return helper.append_activation(out)
 
 
@@ -318,11 +316,8 @@ def topk(input: Variable, k: int, name: str | None = None) -> tuple[Variable, Va
     >>> [v.shape for v in fluid.layers.topk(fluid.layers.data("x", [10]), 3)]
     [(None, 3), (None, 3)]
     """
-    helper = LayerHelper("top_k", name=name)
-    values = helper.create_variable_for_type_inference(input.dtype)
-    indices = helper.create_variable_for_type_inference(VarType.INT64, stop_gradient=True)
-    helper.append_op(type="top_k", inputs={"X": [input]}, outputs={"Out": [values], "Indices": [indices]},
-                     attrs={"k": k})
+    values, indices = LayerHelper("top_k", name=name).append_all(
+        "top_k", {"X": [input]}, {"Out": input.dtype, "Indices": VarType.INT64}, {"k": k}, stops=["Indices"])
     return values, indices
 
 

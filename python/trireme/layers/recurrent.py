@@ -14,15 +14,6 @@ if TYPE_CHECKING:
     from ..native.dtypes import DTypeLike
 
 
-def _outputs(helper: LayerHelper, dtype: DTypeLike, count: int) -> list[Variable]:
-    return [helper.create_variable_for_type_inference(dtype) for _ in range(count)]
-
-
-def _kept(helper: LayerHelper, dtype: DTypeLike, count: int) -> list[Variable]:
-    """Variables for the gradient operator alone."""
-    return [helper.create_variable_for_type_inference(dtype, stop_gradient=True) for _ in range(count)]
-
-
 def _check_width(layer: str, input: Variable, size: int, times: int) -> None:
     if len(input.shape) != 2 or input.shape[1] not in (size * times, -1, None):
         raise ValueError(f"{layer}: input must be [rows, {size * times}], {times} times the hidden size {size} (project it "
@@ -65,12 +56,12 @@ def dynamic_lstm(input: Variable, size: int, h_0: Variable | None = None, c_0: V
     _check_bias("dynamic_lstm", bias_attr)
     weight = helper.create_parameter(helper.param_attr, [width, 4 * width], dtype)
     bias = helper.create_parameter(helper.bias_attr, [1, (7 if use_peepholes else 4) * width], dtype, is_bias=True)
-    hidden, cell = _outputs(helper, dtype, 2)
-    gate, active = _kept(helper, dtype, 2)
-    helper.append_op(type="lstm", inputs={"Input": [input], "Weight": [weight], "Bias": [bias], **_first_states(h_0, c_0)},
-                     outputs={"Hidden": [hidden], "Cell": [cell], "BatchGate": [gate], "BatchCellPreAct": [active]},
-                     attrs={"use_peepholes": use_peepholes, "is_reverse": is_reverse, "gate_activation": gate_activation,
-                            "cell_activation": cell_activation, "candidate_activation": candidate_activation})
+    kept = ["BatchGate", "BatchCellPreAct"]            # for the gradient operator alone
+    hidden, cell, *_ = helper.append_all(
+        "lstm", {"Input": [input], "Weight": [weight], "Bias": [bias], **_first_states(h_0, c_0)},
+        dict.fromkeys(["Hidden", "Cell", *kept], dtype),
+        {"use_peepholes": use_peepholes, "is_reverse": is_reverse, "gate_activation": gate_activation,
+         "cell_activation": cell_activation, "candidate_activation": candidate_activation}, stops=kept)
     return hidden, cell
 
 
@@ -102,17 +93,13 @@ def dynamic_lstmp(input: Variable, size: int, proj_size: int, param_attr: AttrLi
     weight = helper.create_parameter(helper.param_attr, [proj_size, 4 * width], dtype)
     projection = helper.create_parameter(helper.param_attr, [width, proj_size], dtype)
     bias = helper.create_parameter(helper.bias_attr, [1, (7 if use_peepholes else 4) * width], dtype, is_bias=True)
-    out, cell = _outputs(helper, dtype, 2)
-    gate, active, hidden = _kept(helper, dtype, 3)
-    helper.append_op(type="lstmp",
-                     inputs={"Input": [input], "Weight": [weight], "ProjWeight": [projection], "Bias": [bias],
-                             **_first_states(h_0, c_0)},
-                     outputs={"Projection": [out], "Cell": [cell], "BatchGate": [gate], "BatchCellPreAct": [active],
-                              "BatchHidden": [hidden]},
-                     attrs={"use_peepholes": use_peepholes, "is_reverse": is_reverse, "gate_activation": gate_activation,
-                            "cell_activation": cell_activation, "candidate_activation": candidate_activation,
-                            "proj_activation": proj_activation, "cell_clip": float(cell_clip or 0),
-                            "proj_clip": float(proj_clip or 0)})
+    kept = ["BatchGate", "BatchCellPreAct", "BatchHidden"]
+    out, cell, *_ = helper.append_all(
+        "lstmp", {"Input": [input], "Weight": [weight], "ProjWeight": [projection], "Bias": [bias], **_first_states(h_0, c_0)},
+        dict.fromkeys(["Projection", "Cell", *kept], dtype),
+        {"use_peepholes": use_peepholes, "is_reverse": is_reverse, "gate_activation": gate_activation,
+         "cell_activation": cell_activation, "candidate_activation": candidate_activation, "proj_activation": proj_activation,
+         "cell_clip": float(cell_clip or 0), "proj_clip": float(proj_clip or 0)}, stops=kept)
     return out, cell
 
 
@@ -175,10 +162,8 @@ def gru_unit(input: Variable, hidden: Variable, size: int, param_attr: AttrLike 
     bias = helper.create_parameter(helper.bias_attr, [1, 3 * width], dtype, is_bias=True)
     if bias is not None:
         inputs["Bias"] = [bias]
-    gate, reset, after = _outputs(helper, dtype, 3)
-    helper.append_op(type="gru_unit", inputs=inputs,
-                     outputs={"Gate": [gate], "ResetHiddenPrev": [reset], "Hidden": [after]},
-                     attrs={**acts, "origin_mode": origin_mode})
+    gate, reset, after = helper.append_all("gru_unit", inputs, dict.fromkeys(["Gate", "ResetHiddenPrev", "Hidden"], dtype),
+                                           {**acts, "origin_mode": origin_mode})
     return after, reset, gate
 
 
@@ -204,9 +189,8 @@ def lstm_unit(x_t: Variable, hidden_t_prev: Variable, cell_t_prev: Variable, for
         raise ValueError(f"lstm_unit: the width of cell_t_prev must be known, got {cell_t_prev!r}")
     gates = fc(concat([x_t, hidden_t_prev], axis=1), 4 * width, param_attr=param_attr,
                bias_attr=bias_attr)
-    cell, hidden = _outputs(helper, x_t.dtype, 2)
-    helper.append_op(type="lstm_unit", inputs={"X": [gates], "C_prev": [cell_t_prev]}, outputs={"C": [cell], "H": [hidden]},
-                     attrs={"forget_bias": float(forget_bias)})
+    cell, hidden = helper.append_all("lstm_unit", {"X": [gates], "C_prev": [cell_t_prev]}, {"C": x_t.dtype, "H": x_t.dtype},
+                                     {"forget_bias": float(forget_bias)})
     return hidden, cell
 
 

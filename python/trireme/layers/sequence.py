@@ -31,11 +31,8 @@ def sequence_pool(input: Variable, pool_type: str, is_test: bool = False, pad_va
     if not isinstance(pool_type, str) or pool_type.lower() not in _POOLS:
         raise ValueError(f"sequence_pool: pool_type must be one of {', '.join(_POOLS)}; got {pool_type!r}")
     helper = LayerHelper("sequence_pool", input=input)
-    out = helper.create_variable_for_type_inference(helper.input().dtype)
-    max_index = helper.create_variable_for_type_inference(VarType.INT32, stop_gradient=True)
-    helper.append_op(type="sequence_pool", inputs={"X": [input]}, outputs={"Out": [out], "MaxIndex": [max_index]},
-                     attrs={"pooltype": pool_type.upper(), "is_test": is_test, "pad_value": float(pad_value)})
-    return out
+    return helper.append_all("sequence_pool", {"X": [input]}, {"Out": helper.input().dtype, "MaxIndex": VarType.INT32},
+                             {"pooltype": pool_type.upper(), "is_test": is_test, "pad_value": float(pad_value)}, stops=["MaxIndex"])[0]
 
 
 def sequence_first_step(input: Variable) -> Variable:
@@ -170,12 +167,10 @@ def sequence_pad(x: Variable, pad_value: Variable, maxlen: int | None = None,
     [(None, 10, 4), (None, 1)]
     """
     helper = LayerHelper("sequence_pad", input=x, name=name)
-    out = helper.create_variable_for_type_inference(helper.input().dtype)
-    length = helper.create_variable_for_type_inference(VarType.INT64, stop_gradient=True)
     pad_value.stop_gradient = True
-    helper.append_op(type="sequence_pad", inputs={"X": [x], "PadValue": [pad_value]},
-                     outputs={"Out": [out], "Length": [length]},
-                     attrs={"padded_length": -1 if maxlen is None else maxlen})
+    out, length = helper.append_all("sequence_pad", {"X": [x], "PadValue": [pad_value]},
+                                    {"Out": helper.input().dtype, "Length": VarType.INT64},
+                                    {"padded_length": -1 if maxlen is None else maxlen}, stops=["Length"])
     return out, length
 
 

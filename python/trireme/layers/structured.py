@@ -28,13 +28,9 @@ def linear_chain_crf(input: Variable, label: Variable, param_attr: AttrLike = No
     if tags is None:
         raise ValueError(f"linear_chain_crf: the number of tags, the width of input, must be known, got {input!r}")
     transition = helper.create_parameter(helper.param_attr, [tags + 2, tags], input.dtype)
-    alpha, emission_exps, transition_exps = (helper.create_variable_for_type_inference(input.dtype, stop_gradient=True)
-                                             for _ in range(3))
-    cost = helper.create_variable_for_type_inference(input.dtype)
-    helper.append_op(type="linear_chain_crf", inputs={"Emission": [input], "Transition": [transition], "Label": [label]},
-                     outputs={"Alpha": [alpha], "EmissionExps": [emission_exps], "TransitionExps": [transition_exps],
-                              "LogLikelihood": [cost]})
-    return cost
+    kept = ["Alpha", "EmissionExps", "TransitionExps"]
+    return helper.append_all("linear_chain_crf", {"Emission": [input], "Transition": [transition], "Label": [label]},
+                             dict.fromkeys([*kept, "LogLikelihood"], input.dtype), stops=kept)[-1]
 
 
 def crf_decoding(input: Variable, param_attr: AttrLike, label: Variable | None = None) -> Variable:
@@ -74,12 +70,9 @@ def warpctc(input: Variable, label: Variable, blank: int = 0, norm_by_times: boo
     Variable('warpctc_0.tmp_1', float32[?, 1])
     """
     helper = LayerHelper("warpctc", input=input)
-    grad = helper.create_variable_for_type_inference(input.dtype, stop_gradient=True)
-    cost = helper.create_variable_for_type_inference(input.dtype)
-    helper.append_op(type="warpctc", inputs={"Logits": [helper.input()], "Label": [label]},
-                     outputs={"WarpCTCGrad": [grad], "Loss": [cost]},
-                     attrs={"blank": blank, "norm_by_times": norm_by_times, "use_cudnn": use_cudnn})
-    return cost
+    return helper.append_all("warpctc", {"Logits": [helper.input()], "Label": [label]},
+                             {"WarpCTCGrad": input.dtype, "Loss": input.dtype},
+                             {"blank": blank, "norm_by_times": norm_by_times, "use_cudnn": use_cudnn}, stops=["WarpCTCGrad"])[-1]
 
 
 def ctc_greedy_decoder(input: Variable, blank: int, name: str | None = None) -> Variable:
@@ -120,13 +113,10 @@ def beam_search(pre_ids: Variable, pre_scores: Variable, ids: Variable | None, s
     inputs = {"pre_ids": [pre_ids], "pre_scores": [pre_scores], "scores": [scores]}
     if ids is not None:
         inputs["ids"] = [ids]
-    selected_ids = helper.create_variable_for_type_inference(VarType.INT64, stop_gradient=True)
-    selected_scores = helper.create_variable_for_type_inference(scores.dtype, stop_gradient=True)
-    parent = helper.create_variable_for_type_inference(VarType.INT32, stop_gradient=True)
-    helper.append_op(type="beam_search", inputs=inputs,
-                     outputs={"selected_ids": [selected_ids], "selected_scores": [selected_scores], "parent_idx": [parent]},
-                     attrs={"level": level, "beam_size": beam_size, "end_id": end_id, "is_accumulated": is_accumulated})
-    return (selected_ids, selected_scores, parent) if return_parent_idx else (selected_ids, selected_scores)
+    types = {"selected_ids": VarType.INT64, "selected_scores": scores.dtype, "parent_idx": VarType.INT32}
+    selected = helper.append_all("beam_search", inputs, types, {"level": level, "beam_size": beam_size, "end_id": end_id,
+                                                                "is_accumulated": is_accumulated}, stops=[*types])
+    return tuple(selected if return_parent_idx else selected[:2])
 
 
 def beam_search_decode(ids: Variable, scores: Variable, beam_size: int, end_id: int,
@@ -145,12 +135,9 @@ def beam_search_decode(ids: Variable, scores: Variable, beam_size: int, end_id: 
     >>> fluid.layers.beam_search_decode(ids, scores, beam_size=2, end_id=0)[0]
     Variable('beam_search_decode_0.tmp_0', int64[?])
     """
-    helper = LayerHelper("beam_search_decode", name=name)
-    sentences = helper.create_variable_for_type_inference(VarType.INT64, stop_gradient=True)
-    sentence_scores = helper.create_variable_for_type_inference(scores.dtype, stop_gradient=True)
-    helper.append_op(type="beam_search_decode", inputs={"Ids": [ids], "Scores": [scores]},
-                     outputs={"SentenceIds": [sentences], "SentenceScores": [sentence_scores]},
-                     attrs={"beam_size": beam_size, "end_id": end_id})
+    types = {"SentenceIds": VarType.INT64, "SentenceScores": scores.dtype}
+    sentences, sentence_scores = LayerHelper("beam_search_decode", name=name).append_all(
+        "beam_search_decode", {"Ids": [ids], "Scores": [scores]}, types, {"beam_size": beam_size, "end_id": end_id}, stops=[*types])
     return sentences, sentence_scores
 
 

@@ -88,10 +88,8 @@ def argsort(input: Variable, axis: int = -1, name: str | None = None) -> tuple[V
     >>> [v.dtype for v in fluid.layers.argsort(fluid.layers.data("x", [4]))]
     [VarType.FP32, VarType.INT64]
     """
-    helper = LayerHelper("argsort", name=name)
-    out = helper.create_variable_for_type_inference(input.dtype, stop_gradient=True)
-    places = helper.create_variable_for_type_inference(VarType.INT64, stop_gradient=True)
-    helper.append_op(type="argsort", inputs={"X": [input]}, outputs={"Out": [out], "Indices": [places]}, attrs={"axis": axis})
+    out, places = LayerHelper("argsort", name=name).append_all(
+        "argsort", {"X": [input]}, {"Out": input.dtype, "Indices": VarType.INT64}, {"axis": axis}, stops=["Out", "Indices"])
     return out, places
 
 

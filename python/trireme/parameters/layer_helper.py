@@ -118,6 +118,14 @@ class LayerHelper:
         self.append_op(type=type, inputs=inputs, outputs=outputs, attrs=attrs)
         return out
 
+    def append_all(self, type: str, inputs: dict[str, Any], outputs: dict[str, Any], attrs: dict[str, Any] | None = None, *,
+                   stops: Sequence[str] = ()) -> list[Variable]:
+        """Append an operator and return its new outputs. ``outputs`` are slots with their types; no gradient flows through those in
+        ``stops``."""
+        made = {slot: self.create_variable_for_type_inference(dtype, stop_gradient=slot in stops) for slot, dtype in outputs.items()}
+        self.append_op(type=type, inputs=inputs, outputs={slot: [var] for slot, var in made.items()}, attrs=attrs)
+        return list(made.values())
+
     @staticmethod
     def _dtype_of(inputs: dict[str, Any]) -> Any:
         for args in inputs.values():
