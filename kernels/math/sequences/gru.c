@@ -109,21 +109,15 @@ TR_INLINE void NAME(reset_grad)(const NAME(gru_step) *s, int64_t begin, int64_t 
     }
 }
 
-/* Each pass for the usual activations, for any, and as a range of rows. */
+/* Each pass, for the usual activations and for any, over a range of rows. */
 #define PASS(name, usual, any)                                                                                  \
-    TR_CLONES static void NAME(name##_usual)(const NAME(gru_step) *s, int64_t begin, int64_t end)               \
-    {                                                                                                               \
-        NAME(name)(s, begin, end, usual);                                                                       \
-    }                                                                                                               \
-    TR_CLONES static void NAME(name##_any)(const NAME(gru_step) *s, int64_t begin, int64_t end)                 \
-    {                                                                                                               \
-        NAME(name)(s, begin, end, any);                                                                         \
-    }                                                                                                               \
-    static void NAME(name##_range)(void *payload, int64_t begin, int64_t end)                                   \
+    TR_CLONES static void NAME(name##_range)(void *payload, int64_t begin, int64_t end)                         \
     {                                                                                                               \
         const NAME(gru_step) *s = payload;                                                                      \
-        const bool is_usual = s->u->gate_act == TR_ACT_sigmoid && s->u->candidate_act == TR_ACT_tanh;           \
-        (is_usual ? NAME(name##_usual) : NAME(name##_any))(s, begin, end);                                      \
+        if (s->u->gate_act == TR_ACT_sigmoid && s->u->candidate_act == TR_ACT_tanh)                             \
+            NAME(name)(s, begin, end, usual);                                                                   \
+        else                                                                                                    \
+            NAME(name)(s, begin, end, any);                                                                     \
     }
 #define BOTH(a, b) a, b
 PASS(gates, TR_ACT_sigmoid, s->u->gate_act)

@@ -158,32 +158,20 @@ TR_INLINE void NAME(forward_rows)(const NAME(lstm_step) *s, int64_t begin, int64
     }
 }
 
-TR_CLONES static void NAME(forward_usual)(const NAME(lstm_step) *s, int64_t begin, int64_t end)
+TR_CLONES static void NAME(forward_range)(void *payload, int64_t begin, int64_t end)
 {
-    if (s->run->l->peephole)
-        NAME(forward_rows)(s, begin, end, true, TR_ACT_sigmoid, TR_ACT_tanh, TR_ACT_tanh);
-    else
-        NAME(forward_rows)(s, begin, end, false, TR_ACT_sigmoid, TR_ACT_tanh, TR_ACT_tanh);
-}
+    const NAME(lstm_step) *s = payload;
+    const NAME(tr_lstm)   *l = s->run->l;
+    const bool             is_usual = l->gate_act == TR_ACT_sigmoid && l->cell_act == TR_ACT_tanh && l->candidate_act == TR_ACT_tanh;
 
-TR_CLONES static void NAME(forward_any)(const NAME(lstm_step) *s, int64_t begin, int64_t end)
-{
-    const NAME(tr_lstm) *l = s->run->l;
-    if (l->peephole)
+    if (is_usual && l->peephole)
+        NAME(forward_rows)(s, begin, end, true, TR_ACT_sigmoid, TR_ACT_tanh, TR_ACT_tanh);
+    else if (is_usual)
+        NAME(forward_rows)(s, begin, end, false, TR_ACT_sigmoid, TR_ACT_tanh, TR_ACT_tanh);
+    else if (l->peephole)
         NAME(forward_rows)(s, begin, end, true, l->gate_act, l->cell_act, l->candidate_act);
     else
         NAME(forward_rows)(s, begin, end, false, l->gate_act, l->cell_act, l->candidate_act);
-}
-
-static bool NAME(is_usual)(const NAME(tr_lstm) *l)
-{
-    return l->gate_act == TR_ACT_sigmoid && l->cell_act == TR_ACT_tanh && l->candidate_act == TR_ACT_tanh;
-}
-
-static void NAME(forward_range)(void *payload, int64_t begin, int64_t end)
-{
-    const NAME(lstm_step) *s = payload;
-    (NAME(is_usual)(s->run->l) ? NAME(forward_usual) : NAME(forward_any))(s, begin, end);
 }
 
 static void NAME(project)(const NAME(lstm_step) *s, int64_t rows)
@@ -319,27 +307,20 @@ TR_INLINE void NAME(backward_rows)(const NAME(lstm_step) *s, int64_t begin, int6
     }
 }
 
-TR_CLONES static void NAME(backward_usual)(const NAME(lstm_step) *s, int64_t begin, int64_t end)
+TR_CLONES static void NAME(backward_range)(void *payload, int64_t begin, int64_t end)
 {
-    if (s->run->l->peephole)
-        NAME(backward_rows)(s, begin, end, true, TR_ACT_sigmoid, TR_ACT_tanh, TR_ACT_tanh);
-    else
-        NAME(backward_rows)(s, begin, end, false, TR_ACT_sigmoid, TR_ACT_tanh, TR_ACT_tanh);
-}
+    const NAME(lstm_step) *s = payload;
+    const NAME(tr_lstm)   *l = s->run->l;
+    const bool             is_usual = l->gate_act == TR_ACT_sigmoid && l->cell_act == TR_ACT_tanh && l->candidate_act == TR_ACT_tanh;
 
-TR_CLONES static void NAME(backward_any)(const NAME(lstm_step) *s, int64_t begin, int64_t end)
-{
-    const NAME(tr_lstm) *l = s->run->l;
-    if (l->peephole)
+    if (is_usual && l->peephole)
+        NAME(backward_rows)(s, begin, end, true, TR_ACT_sigmoid, TR_ACT_tanh, TR_ACT_tanh);
+    else if (is_usual)
+        NAME(backward_rows)(s, begin, end, false, TR_ACT_sigmoid, TR_ACT_tanh, TR_ACT_tanh);
+    else if (l->peephole)
         NAME(backward_rows)(s, begin, end, true, l->gate_act, l->cell_act, l->candidate_act);
     else
         NAME(backward_rows)(s, begin, end, false, l->gate_act, l->cell_act, l->candidate_act);
-}
-
-static void NAME(backward_range)(void *payload, int64_t begin, int64_t end)
-{
-    const NAME(lstm_step) *s = payload;
-    (NAME(is_usual)(s->run->l) ? NAME(backward_usual) : NAME(backward_any))(s, begin, end);
 }
 
 /* From the gradient of out, which is fed_back and dout, to that of hidden. */
