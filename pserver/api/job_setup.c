@@ -233,9 +233,7 @@ tr_status tr__job_make_setup(tr__setup_call *out, const tr_job *job, const tr_jo
     tr__facts facts = {0};
     tr_status status;
 
-    out->survives_trainers = job->policy.survives_trainers;
-    out->snapshots_all = job->policy.snapshots_all;
-    out->keeps_settled = !job->policy.is_lockstep;
+    out->policy = &job->policy;
     status = tr__facts_collect(&facts, job, spec);
     if (status == TR_OK)
         status = make_setup(out, job, spec, &facts);

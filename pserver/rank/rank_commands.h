@@ -64,7 +64,7 @@ typedef struct tr__setup_call {
     tr_client_block *block;
     tr_client_value *value;           /* the first values of all servers */
     int              servers;
-    bool             survives_trainers, keeps_settled, snapshots_all;
+    const tr_policy *policy;
     tr_client_pack  *rows;            /* the first rows of all servers */
 } tr__setup_call;
 

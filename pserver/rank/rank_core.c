@@ -149,13 +149,7 @@ static tr_node make_core(void *self, const tr_roster *roster)
 
 static void set_up(tr_client *client, const tr__setup_call *call)
 {
-    if (call->keeps_settled)
-        tr_client_keep_settled(client);
-    tr_client_setup_all(client, call->server, call->block_count, call->block);
-    if (call->survives_trainers)
-        tr_client_survive_trainers(client);
-    if (call->snapshots_all)
-        tr_client_snapshot_with_all(client);
+    tr_client_setup_all(client, call->server, call->block_count, call->block, call->policy);
 }
 
 static void pull(tr_client *client, tr__pull_call *call)

@@ -253,6 +253,13 @@ void tr__comm_free(tr_comm *comm)
     free(comm);
 }
 
+static void wish(tr_comm *comm, tr__wish new_wish)
+{
+    assert(atomic_load(&comm->wish) < (int)new_wish);
+    atomic_store(&comm->wish, new_wish);
+    wake_thread(comm);
+}
+
 /* After a failure: wait until a rank has printed it, and a little longer, so that the messages about it are on their way. */
 static void leave_failed(tr_comm *comm)
 {
@@ -262,8 +269,7 @@ static void leave_failed(tr_comm *comm)
         owner_rest(comm, atomic_load(&comm->owner_bell), 5000000);
     if (comm->transport)
         tr__sleep(50000000);
-    atomic_store(&comm->is_parked, true);
-    wake_thread(comm);
+    wish(comm, TR__PARK);
     tr__comm_pulse_end(comm);
     tr_background_join(&comm->thread);             /* MPI is not finalized, and the memory that it may write into is kept */
 }
@@ -280,9 +286,7 @@ static bool end_mpi(tr_comm *comm)
 
 void tr__comm_leave_begin(tr_comm *comm, bool is_well)
 {
-    comm->is_well = is_well;
-    atomic_store(&comm->is_leaving, true);
-    wake_thread(comm);
+    wish(comm, is_well ? TR__LEAVE_WELL : TR__LEAVE);
 }
 
 tr_status tr_comm_leave(tr_comm *comm, bool is_well, int64_t timeout, bool *must_exit)

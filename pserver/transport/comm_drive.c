@@ -130,7 +130,7 @@ static int turn(tr_comm *comm, bool often)
     if (comm->has_node && comm->status == TR_OK) {
         moved += take_commands(comm);
         tr__comm_away(comm);
-        comm->tick_at = comm->node.tick(comm->node.self, comm->now);
+        comm->tick_at = comm->node.tick ? comm->node.tick(comm->node.self, comm->now) : INT64_MAX;
         tr__comm_back(comm);
         tr__comm_check_core(comm, comm->roster->self);
         publish(comm);

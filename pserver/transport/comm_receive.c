@@ -22,7 +22,7 @@ static int64_t on_header(void *self, int peer, const uint8_t *header, void **to)
     if (wire.bytes) {
         if (tr_wire_is_of_loop(wire.kind) || wire.kind == TR_WIRE_SERVING || !comm->has_node)
             *to = tr__must_aligned(wire.bytes);
-        else
+        else if (comm->node.receive_buffer)
             *to = comm->node.receive_buffer(comm->node.self, peer, &wire);
     }
     return (int64_t)wire.bytes;

@@ -110,7 +110,7 @@ int tr__comm_send_waiting(tr_comm *comm)
 static bool next_of_core(tr_comm *comm, tr_message *message)
 {
     tr__comm_away(comm);
-    const bool has_one = comm->node.next(comm->node.self, message);
+    const bool has_one = comm->node.next && comm->node.next(comm->node.self, message);
     tr__comm_back(comm);
     return has_one;
 }

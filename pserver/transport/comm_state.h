@@ -30,6 +30,14 @@ enum { TR__RING = 4096 };
 /* The loop's state, as the owner sees it. It only grows. LEFT: all goodbyes are here, and MPI must be stopped. */
 typedef enum tr__comm_state { TR__STARTING, TR__RUNNING, TR__LEFT, TR__FAILED, TR__ENDED } tr__comm_state;
 
+/* What the owner wants of the thread. It only grows: STAY -> LEAVE or LEAVE_WELL -> PARK. */
+typedef enum tr__wish {
+    TR__STAY,
+    TR__LEAVE,                        /* after a failure */
+    TR__LEAVE_WELL,
+    TR__PARK                          /* touch nothing more: the job has failed, and MPI is not finalized */
+} tr__wish;
+
 /* Who is inside of the transport, or may enter it at any moment: the driver; nobody, because the driver works for the core; the thread of
  * comm_pulse.c. */
 enum { TR__DRIVER, TR__AWAY, TR__PULSE };
@@ -102,9 +110,8 @@ struct tr_comm {
     tr_counter       turns;                       /* turns of all drivers */
     atomic_bool      owner_drives;                /* an owner drives, so the thread keeps away */
     atomic_bool      thread_sleeps;
-    atomic_bool      is_leaving, is_parked;
+    atomic_int       wish;                        /* the owner's: a tr__wish */
     atomic_int       inside;                      /* TR__DRIVER, TR__AWAY or TR__PULSE */
-    bool             is_well;                     /* this rank leaves without a failure; valid when is_leaving is set */
     tr_traffic       sent, received;
     tr_counter       moving;                      /* time in turns that moved something */
     pthread_mutex_t  lock;                        /* protects the two fields below */
@@ -227,7 +234,7 @@ typedef struct tr__thread {
 
 /* Start the transport, and say hello. False: the state is TR__FAILED, and the thread ends. */
 bool     tr__comm_thread_begin(tr_comm *comm, tr__thread *t);
-/* One turn of the thread. TR__REST_OVER: call tr__comm_thread_end next, or (if `is_parked`) nothing. */
+/* One turn of the thread. TR__REST_OVER: call tr__comm_thread_end next, or (if parked) nothing. */
 tr__rest tr__comm_thread_turn(tr_comm *comm, tr__thread *t);
 /* All goodbyes are here: stop the transport. */
 void     tr__comm_thread_end(tr_comm *comm);

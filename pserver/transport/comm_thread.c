@@ -61,11 +61,13 @@ static bool is_quiet(const tr_comm *comm)
  * its own BYE and the last one. A rank that dies before its BYE counts as dead, by the other ranks' reports. */
 static bool may_end(tr_comm *comm)
 {
-    if (!atomic_load(&comm->is_leaving) || comm->status != TR_OK || !is_quiet(comm))
+    const int wish = atomic_load(&comm->wish);
+
+    if (wish == TR__STAY || comm->status != TR_OK || !is_quiet(comm))
         return false;
     if (!comm->said_bye) {
         comm->said_bye = comm->roster->rank[comm->roster->self].has_left = true;
-        if (comm->is_well)
+        if (wish == TR__LEAVE_WELL)
             comm->machine.tell(comm->machine.self, TR_NOTICE_DONE, comm->roster->self, NULL);
         for (int i = 0; i < comm->roster->size; i++)
             if (i != comm->roster->self)
@@ -89,7 +91,7 @@ tr__rest tr__comm_thread_turn(tr_comm *comm, tr__thread *t)
 {
     const unsigned seen = atomic_load(&comm->own_doorbell->rings);
 
-    if (atomic_load(&comm->is_parked))
+    if (atomic_load(&comm->wish) == TR__PARK)
         return (tr__rest){TR__REST_OVER};
     if (atomic_load(&comm->owner_drives)) {
         t->rhythm.has_armed = false;
@@ -139,7 +141,7 @@ void *tr__comm_run(void *payload)
             break;
         tr__comm_rest(comm, &rest);
     }
-    if (!atomic_load(&comm->is_parked))
+    if (atomic_load(&comm->wish) != TR__PARK)
         tr__comm_thread_end(comm);
     return NULL;
 }

@@ -229,7 +229,8 @@ void tr__comm_dead(tr_comm *comm, int peer, const char *how)
         return;
     }
     tr__comm_away(comm);
-    comm->node.lost(comm->node.self, peer, how);
+    if (comm->node.lost)
+        comm->node.lost(comm->node.self, peer, how);
     tr__comm_back(comm);
     const tr_status status = comm->node.status(comm->node.self, &text);
     if (status != TR_OK && !comm->said_bye) {      /* a rank that has said goodbye needs no other rank */

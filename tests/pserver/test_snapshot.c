@@ -230,9 +230,9 @@ static void set_up(trainer *t)
         for (int i = 0; i < BLOCKS; i++)
             blocks[s * BLOCKS + i] = (tr_client_block){s, (uint64_t)block_size[i] * 4};
     }
-    if (j->is_again)
-        tr_client_keep_settled(t->client);
-    tr_client_setup_all(t->client, setups, (uint32_t)(j->servers * BLOCKS), blocks);
+    tr_policy policy = policy_of(j);
+    policy.is_lockstep = !j->is_again;
+    tr_client_setup_all(t->client, setups, (uint32_t)(j->servers * BLOCKS), blocks, &policy);
     uint64_t resumed = 0;
     if (tr_client_resumes(t->client, &resumed))
         t->step = (int)resumed;
@@ -457,8 +457,6 @@ static tr_node make_client(void *self, const tr_roster *roster)
 
     t->client = tr_client_new(roster, &options);
     tr_client_set_place(t->client, pack_place, t);
-    if (policy_of(t->job).survives_trainers)
-        tr_client_survive_trainers(t->client);
     return tr_client_node(t->client);
 }
 

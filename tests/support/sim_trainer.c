@@ -157,13 +157,7 @@ static void set_up_servers(sim_trainer *t)
         if (t->index == 0)
             pack_setup(job, s, &setups[s]);
     }
-    if (!job->policy.is_lockstep)
-        tr_client_keep_settled(t->client);
-    tr_client_setup_all(t->client, setups, 3 * (uint32_t)job->blocks, blocks);
-    if (job->policy.survives_trainers)
-        tr_client_survive_trainers(t->client);
-    if (job->policy.snapshots_all)
-        tr_client_snapshot_with_all(t->client);
+    tr_client_setup_all(t->client, setups, 3 * (uint32_t)job->blocks, blocks, &job->policy);
     free(setups);
     free(blocks);
 }

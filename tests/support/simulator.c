@@ -251,7 +251,7 @@ static void thread_turn(tr__sim_rank *r)
         return;
     }
     *tr__sim_turn_of(sim, r->rank, TR__THREAD) = INT64_MAX;
-    if (!atomic_load(&r->comm->is_parked))
+    if (atomic_load(&r->comm->wish) != TR__PARK)
         tr__comm_thread_end(r->comm);
 }
 

@@ -28,6 +28,7 @@ typedef struct tr_message {
     bool        is_receipt;           /* a mere acknowledgement without other news: see awaits_receipts */
 } tr_message;
 
+/* A core leaves out (NULL) what it never does: it wants no payloads, ignores deaths, has no times, sends nothing, has no loans. */
 typedef struct tr_node {
     void *self;
     /* Return the memory into which the driver receives this message's payload. NULL: the core does not want the message. The driver calls
@@ -47,9 +48,9 @@ typedef struct tr_node {
     /* Describe what the core waits for: "the parameters of step 17"; "" for nothing. */
     void (*describe)(const void *self, char *out, size_t size);
     /* Does the core wait for the end of loans? Then the driver copies the payloads of wanted loans that it has not begun to send
-     * (tr_outbox_give_back). NULL: this core has no loans. */
+     * (tr_outbox_give_back). */
     bool (*awaits_loans)(const void *self);
-    /* A peer has sent BYE: it does nothing more, and takes nobody's place. NULL: this core ignores that. */
+    /* A peer has sent BYE: it does nothing more, and takes nobody's place. */
     void (*left)(void *self, int peer);
     /* Could a receipt let this core send more, or (`owner_waits`) end the wait of the core's owner? If not, a sender of a receipt does not
      * wake this rank, and the receipt is read with the next message. NULL: the answer is always yes. */

@@ -28,6 +28,16 @@ uint8_t *tr_board_pack(const tr_post *post, size_t *size)
     return packed;
 }
 
+uint8_t *tr_board_pack_complete(uint64_t number, char *name, size_t *size)
+{
+    tr_post mark = TRIREME__PSERVER__POST__INIT;
+
+    mark.number = number;
+    mark.name = name;
+    mark.has_is_complete = mark.is_complete = true;
+    return tr_board_pack(&mark, size);
+}
+
 static uint64_t bytes_of(const tr_post *post)
 {
     return POST_OVERHEAD + post->data.len + (post->call ? strlen(post->call) : 0) + (post->line ? strlen(post->line) : 0);
@@ -254,28 +264,19 @@ tr_status tr_board_put(bool *is_new, tr_board *board, const uint8_t *packed, siz
     return TR_OK;
 }
 
-static void visit_complete(const tr_board_item *item, void (*visit)(void *self, uint8_t *packed, size_t size), void *self)
-{
-    tr_post mark = TRIREME__PSERVER__POST__INIT;
-    size_t  size;
-
-    mark.number = item->number;
-    mark.name = item->name;
-    mark.has_is_complete = mark.is_complete = true;
-    uint8_t *packed = tr_board_pack(&mark, &size);
-    visit(self, packed, size);
-}
-
 void tr_board_each(const tr_board *board, void (*visit)(void *self, uint8_t *packed, size_t size), void *self)
 {
+    size_t size;
+
     for (const tr_board_item *item = board->first; item; item = item->next) {
         for (int i = 0; i < board->trainers; i++)
             if (item->post[i]) {
-                size_t   size;
                 uint8_t *packed = tr_board_pack(item->post[i], &size);
                 visit(self, packed, size);
             }
-        if (item->is_complete)
-            visit_complete(item, visit, self);
+        if (item->is_complete) {
+            uint8_t *packed = tr_board_pack_complete(item->number, item->name, &size);
+            visit(self, packed, size);
+        }
     }
 }

@@ -50,5 +50,6 @@ const tr_post *tr_board_first(const tr_board *board, const tr_board_item *item);
 tr_status tr_board_put(bool *is_new, tr_board *board, const uint8_t *packed, size_t size);
 /* Visit all posts and marks as packed bytes. tr_board_put of these bytes, in this order, makes an equal board. */
 void      tr_board_each(const tr_board *board, void (*visit)(void *self, uint8_t *packed, size_t size), void *self);
-/* The packed post; malloc'ed. */
+/* The packed post, and the packed mark that a collective is complete; malloc'ed. */
 uint8_t  *tr_board_pack(const tr_post *post, size_t *size);
+uint8_t  *tr_board_pack_complete(uint64_t number, char *name, size_t *size);

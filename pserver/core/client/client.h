@@ -73,18 +73,10 @@ bool       tr_client_resumes(const tr_client *client, uint64_t *step);
  * ranks, and continues after the last step of the dead trainer that all servers have settled. */
 tr_client *tr_client_new_replacement(const tr_roster *roster, const tr_client_options *options);
 
-/* To be called before the setup, in modes where servers never undo an update: a server that has settled more steps than others keeps them,
- * and does not get them again. */
-void       tr_client_keep_settled(tr_client *client);
-
 /* == operations; each returns its ticket == */
 /* `setups` has one entry for each server; blocks are copied. */
-uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, uint32_t block_count,
-                             const tr_client_block *blocks);
-/* Declare that the mode survives the death of a trainer: trainers never wait for each other's steps, only for each other's snapshots. */
-void     tr_client_survive_trainers(tr_client *client);
-/* Declare that all trainers take part in snapshots, each after a step of its own. */
-void     tr_client_snapshot_with_all(tr_client *client);
+uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, uint32_t block_count, const tr_client_block *blocks,
+                             const tr_policy *policy);
 uint64_t tr_client_push(tr_client *client, uint32_t block, const void *data, double weight);
 /* The pieces of a large block, compressed (compress.h). The struct and the memory that it points to must live until the ticket of the
  * step's end is done. */

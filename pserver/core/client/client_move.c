@@ -34,7 +34,7 @@ static tr_replacement_progress progress_of(tr_client *client, int to)
     if (!client->block || !s)
         return TR_REPLACEMENT_CALLED;
     for (const tr__request *r = s->first; r; r = r->next)
-        if (r->wire.kind == TR_WIRE_JOIN && !r->is_done)
+        if (r->wire.kind == TR_WIRE_JOIN && r->state == TR__OPEN)
             return TR_REPLACEMENT_CALLED;
     return tr__client_is_uneven(client) ? TR_REPLACEMENT_JOINED : TR_REPLACEMENT_STEPPED;
 }
@@ -90,9 +90,12 @@ static void send_again(tr_client *client, tr__stream *s, uint64_t settled)
             forget_answer(&r->answer);
         if (ask->moved)
             ask->moved(r, settled);
-        r->is_needed_again = !is_there && (ask->kept == TR__KEPT_UNTIL_SETTLED || tr__client_is_kept(s, r));
+        if (r->state != TR__OPEN && !is_there && (ask->kept == TR__KEPT_UNTIL_SETTLED || tr__client_is_kept(s, r)))
+            r->state = TR__OWED;
+        else if (r->state == TR__OWED)
+            r->state = TR__DONE;
         r->sent_at = 0;
-        if (!r->is_done || r->is_needed_again)
+        if (r->state != TR__DONE)
             r->wire.seq = ++s->last_seq;
         else
             r->wire.seq = s->last_seq;             /* a done request is not sent again, so its number only marks its place */

@@ -17,6 +17,7 @@ tr_client *tr_client_new(const tr_roster *roster, const tr_client_options *optio
     client->options = *options;
     client->incarnation = roster->rank[roster->self].incarnation;
     client->introduced = -1;
+    client->policy.is_lockstep = true;
     tr__client_init_ops(client);
     client->stream_count = roster->servers;
     tr__client_hear_from_server(client);
@@ -77,21 +78,6 @@ uint64_t tr_client_step(const tr_client *client)
     return client->step;
 }
 
-void tr_client_survive_trainers(tr_client *client)
-{
-    client->survives_trainers = true;
-}
-
-void tr_client_snapshot_with_all(tr_client *client)
-{
-    client->snapshots_all = true;
-}
-
-void tr_client_keep_settled(tr_client *client)
-{
-    client->keeps_settled = true;
-}
-
 void tr_client_abort(tr_client *client, const char *text)
 {
     tr__client_fail(client, tr_fail(TR_EPEER, "%s", text));
@@ -115,7 +101,7 @@ static bool next_of(tr_client *client, tr__stream *s, tr_message *out)
             *out = tr__client_replace_done(client, peer);
         return true;
     }
-    while (s->unsent && s->unsent->is_done && !s->unsent->is_needed_again)
+    while (s->unsent && s->unsent->state == TR__DONE)
         s->unsent = s->unsent->next;
     tr__request *r = s->unsent;
     if (!r || s->is_orphan)
@@ -195,7 +181,7 @@ static int64_t tick(void *self, int64_t now)
         const int64_t ask = ask_who_serves(client, s, now);
         at = ask < at ? ask : at;
         tr__request *r = tr__client_open(s);
-        while (r && r->is_done && !r->is_needed_again)
+        while (r && r->state == TR__DONE)
             r = r->next;
         if (!r || !r->sent_at || r == s->unsent)
             continue;
@@ -224,7 +210,7 @@ static void describe(const void *self, char *out, size_t size)
     out[0] = '\0';
     for (int i = 0; i < client->stream_count; i++) {
         const tr__request *r = client->stream[i].first;
-        while (r && r->is_done)
+        while (r && r->state != TR__OPEN)
             r = r->next;
         if (r) {
             r->ask->describe(out, size, &r->wire, i);
@@ -239,7 +225,7 @@ static bool has_left(const tr_client *client, const tr__stream *s)
     bool is_done = client->has_left;
 
     for (const tr__request *r = s->first; r && is_done; r = r->next)
-        is_done = r->is_done;
+        is_done = r->state != TR__OPEN;
     return is_done;
 }
 
@@ -276,7 +262,7 @@ static void left(void *self, int peer)
     tr__stream  *s = tr__client_stream_of(client, peer);
     tr__request *r = s ? s->first : NULL;
 
-    while (r && r->is_done)
+    while (r && r->state != TR__OPEN)
         r = r->next;
     if (r && r->wire.kind == TR_WIRE_GOODBYE)
         tr__client_finish(client, s, r);
@@ -294,7 +280,7 @@ static bool awaits_receipts(const void *self, bool owner_waits)
         tr__stream *s = &client->stream[i];
         if (!tr__client_open(s))
             continue;
-        if (s->unsent || (owner_waits && (s->last->is_done || !s->last->ask->is_question || s->last->ask->needs_receipts)))
+        if (s->unsent || (owner_waits && (s->last->state != TR__OPEN || !s->last->ask->is_question || s->last->ask->needs_receipts)))
             return true;
         awaits_answer = true;
     }

@@ -159,7 +159,7 @@ uint64_t tr_client_pull(tr_client *client, uint32_t count, const int *blocks, vo
         s->pulls.wanted += tr_rounded_bytes(b->bytes, b->is_rounded);
         /* Several small pulls let the trainer use the first blocks while the others arrive. Where trainers do not wait for each other, an
          * update may happen between two answers. There all blocks of a server are pulled at once, so that they are of the same update. */
-        if (s->pulls.wanted >= client->options.chunk_bytes / 2 && !client->survives_trainers)
+        if (s->pulls.wanted >= client->options.chunk_bytes / 2 && !client->policy.survives_trainers)
             tr__client_flush_pulls(client, s);
     }
     tr__client_op_count_down(client, op);

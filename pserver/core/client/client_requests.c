@@ -67,7 +67,7 @@ void tr__client_op_count_down(tr_client *client, uint64_t op)
  * has ended. In modes where servers can undo an update, a replacement uses its own number, which is the smallest of all servers. */
 uint64_t tr__client_step_of(const tr_client *client, const tr__stream *s)
 {
-    if (tr__client_is_replacement(client) && !client->keeps_settled)
+    if (tr__client_is_replacement(client) && client->policy.is_lockstep)
         return client->step;
     return client->step > s->settled ? client->step : s->settled;
 }
@@ -114,10 +114,10 @@ static void land(tr__stream *s, tr__request *r)
 void tr__client_finish(tr_client *client, tr__stream *s, tr__request *r)
 {
     land(s, r);
-    r->is_needed_again = false;
-    if (r->is_done)
+    const bool was_open = r->state == TR__OPEN;
+    r->state = TR__DONE;
+    if (!was_open)
         return;
-    r->is_done = true;
     atomic_store_explicit(&client->last_server, (int)(s - client->stream), memory_order_relaxed);
     if (r->ask->done)
         r->ask->done(s, r);
@@ -141,7 +141,7 @@ bool tr__client_is_kept(const tr__stream *s, const tr__request *r)
 
 tr__request *tr__client_open(tr__stream *s)
 {
-    while (s->open && s->open->is_done && !s->open->is_needed_again && !s->open->is_flying)
+    while (s->open && s->open->state == TR__DONE && !s->open->is_flying)
         s->open = s->open->next;
     return s->open;
 }
@@ -152,7 +152,7 @@ tr__request *tr__client_find(tr__stream *s, uint64_t seq)
 
     while (r && r->wire.seq < seq)
         r = r->next;
-    return r && r->wire.seq == seq && !r->is_done ? r : NULL;
+    return r && r->wire.seq == seq && r->state == TR__OPEN ? r : NULL;
 }
 
 void tr__client_free_requests(tr__request *first)
@@ -186,7 +186,7 @@ static void become_spare(tr_client *client, tr__request *r)
 void tr__client_reap(tr_client *client, tr__stream *s)
 {
     tr__client_open(s);                            /* moves `open` past the requests that are freed below */
-    while (s->first && s->first->is_done && !tr__client_is_kept(s, s->first) && s->first != s->unsent && s->first != s->open) {
+    while (s->first && s->first->state != TR__OPEN && !tr__client_is_kept(s, s->first) && s->first != s->unsent && s->first != s->open) {
         tr__request *done = s->first;
         s->first = done->next;
         if (!s->first) {

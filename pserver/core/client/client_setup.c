@@ -65,20 +65,21 @@ static void add_values(tr_client *client, tr__stream *s, const tr_client_setup *
     }
 }
 
-uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, uint32_t block_count,
-                             const tr_client_block *blocks)
+uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, uint32_t block_count, const tr_client_block *blocks,
+                             const tr_policy *policy)
 {
     const uint64_t op = tr__client_op_begin(client);
-
     uint64_t       step;
     const bool     resumes = tr_client_resumes(client, &step);
 
     assert(!tr__client_is_set_up(client));
     index_blocks(client, block_count, blocks);
+    client->policy = *policy;
     client->step = client->first_step = resumes ? step : 0;
     tr__client_forget_snapshots(client);
+    /* Where servers never undo an update, one that has settled more steps than others keeps them, and does not get them again. */
     for (int i = 0; i < client->stream_count; i++)
-        if (!resumes || (!client->keeps_settled && !tr__client_is_replacement(client)))
+        if (!resumes || (policy->is_lockstep && !tr__client_is_replacement(client)))
             client->stream[i].settled = client->step;
     for (int i = 0; i < client->stream_count; i++) {
         const tr_client_setup *setup = &setups[i];

@@ -55,7 +55,7 @@ bool tr_client_sees_snapshot(uint32_t *number, uint64_t *step, const tr_client *
 {
     const uint32_t before = client->snapshots.seen > client->snapshots.before ? client->snapshots.seen : client->snapshots.before;
 
-    if (client->snapshots_all && client->is_draining && client->snapshots.known > before) {
+    if (client->policy.snapshots_all && client->is_draining && client->snapshots.known > before) {
         *number = client->snapshots.known;
         *step = client->step;
         return true;
@@ -73,8 +73,8 @@ void tr__client_on_ack_of_snapshots(tr_client *client, tr__stream *s, const tr_f
     const uint32_t over = ack->newest_snapshot - (ack->wanted_snapshot && ack->wanted_snapshot == ack->newest_snapshot);
     s->snapshot_over = over > s->snapshot_over ? over : s->snapshot_over;
     client->snapshots.known = ack->newest_snapshot > client->snapshots.known ? ack->newest_snapshot : client->snapshots.known;
-    if (tr__client_is_set_up(client) && !client->snapshots_all)        /* before its set-up a replacement does not know its step, nor this
-                                                                        * policy */
+    /* Before its set-up a replacement does not know its step, nor this policy. */
+    if (tr__client_is_set_up(client) && !client->policy.snapshots_all)
         see_snapshot(client, ack->newest_snapshot, ack->snapshot_step);
     if (ack->wanted_snapshot <= client->snapshots.wanted)
         return;
@@ -245,7 +245,7 @@ void tr__client_on_snapshot_done(tr_client *client, tr__stream *s, const tr_wire
 static bool takes_snapshot(const tr__stream *s)
 {
     for (const tr__request *r = s->first; r; r = r->next)
-        if (r->wire.kind == TR_WIRE_SNAPSHOT && (!r->is_done || r->is_needed_again))
+        if (r->wire.kind == TR_WIRE_SNAPSHOT && r->state != TR__DONE)
             return true;
     return false;
 }

@@ -33,14 +33,20 @@ typedef struct tr__answer {
     tr_client_pack *pack;             /* all rows of a shard: the result */
 } tr__answer;
 
+/* OPEN -> DONE, and with each server that dies DONE -> OWED -> DONE. */
+typedef enum tr__request_state {
+    TR__OPEN,
+    TR__DONE,
+    TR__OWED                          /* done by a server that died; its successor has not acknowledged it */
+} tr__request_state;
+
 typedef struct tr__request {
     struct tr__request *next;
     const tr__ask      *ask;          /* how requests of this kind behave */
     tr_wire             wire;
     const uint8_t      *payload;
     uint8_t            *owned;        /* the payload, if the client must free it; or NULL */
-    bool                is_done;
-    bool                is_needed_again;     /* done by a server that died; its successor has not acknowledged it */
+    tr__request_state   state;
     bool                is_flying;    /* its bytes count in in_flight */
     int64_t             sent_at;
     union {
@@ -159,7 +165,7 @@ struct tr_client {
     uint64_t             step;        /* steps that this trainer has ended */
     uint64_t             first_step;  /* steps that this trainer had ended before this process */
     bool                 is_evened;   /* all servers have the same steps of this trainer (even_out) */
-    bool                 survives_trainers, keeps_settled, snapshots_all;
+    tr_policy            policy;      /* before the set-up: of lockstep */
     int                  introduced;  /* a replacement: ranks that have got its first REPLACE_DONE; -1: no replacement */
     bool                 is_draining, has_left;        /* DRAIN was sent; GOODBYE was sent */
     int                  stream_count, turn;

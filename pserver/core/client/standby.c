@@ -40,14 +40,6 @@ void tr_standby_free(tr_standby *standby)
     free(standby);
 }
 
-static void *receive_buffer(void *self, int peer, const tr_wire *wire)
-{
-    (void)self;
-    (void)peer;
-    (void)wire;
-    return NULL;
-}
-
 /* Find a dead server whose place this standby must take. False: there is none. When all trainers are out no server is needed, and the
  * standby leaves. */
 static bool find_place(tr_standby *standby)
@@ -83,15 +75,7 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
         standby->replicate(standby->self, (int)wire->server.server);
 }
 
-/* `tick` reads deaths from the roster. It must look again at each call anyway, because the turn changes when another standby takes a
- * place. */
-static void lost(void *self, int peer, const char *how)
-{
-    (void)self;
-    (void)peer;
-    (void)how;
-}
-
+/* Reads deaths from the roster. It must look again at each call, because the turn changes when another standby takes a place. */
 static int64_t tick(void *self, int64_t now)
 {
     tr_standby *standby = self;
@@ -109,13 +93,6 @@ static int64_t tick(void *self, int64_t now)
         standby->status = TR_EPEER;
     }
     return now + AGAIN;
-}
-
-static bool next(void *self, tr_message *out)
-{
-    (void)self;
-    (void)out;
-    return false;
 }
 
 static tr_status status_of(const void *self, const char **text)
@@ -136,5 +113,5 @@ static void describe(const void *self, char *out, size_t size)
 
 tr_node tr_standby_node(tr_standby *standby)
 {
-    return (tr_node){standby, receive_buffer, receive, lost, tick, next, status_of, describe};
+    return (tr_node){.self = standby, .receive = receive, .tick = tick, .status = status_of, .describe = describe};
 }

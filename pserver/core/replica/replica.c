@@ -207,21 +207,6 @@ static bool next(void *self, tr_message *out)
     return true;
 }
 
-/* A replica does nothing about a death: other ranks decide, and SERVING names the successor of its server. */
-static void lost(void *self, int peer, const char *how)
-{
-    (void)self;
-    (void)peer;
-    (void)how;
-}
-
-static int64_t tick(void *self, int64_t now)
-{
-    (void)self;
-    (void)now;
-    return INT64_MAX;
-}
-
 static tr_status status_of(const void *self, const char **text)
 {
     const tr_replica *r = self;
@@ -235,7 +220,9 @@ static void describe(const void *self, char *out, size_t size)
     snprintf(out, size, "update %llu of server %d", (unsigned long long)r->updates + 1, r->server);
 }
 
+/* A replica does nothing about a death: other ranks decide, and SERVING names the successor of its server. */
 tr_node tr_replica_node(tr_replica *r)
 {
-    return (tr_node){r, receive_buffer, receive, lost, tick, next, status_of, describe};
+    return (tr_node){.self = r, .receive_buffer = receive_buffer, .receive = receive, .next = next, .status = status_of,
+                     .describe = describe};
 }

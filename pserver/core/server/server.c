@@ -60,7 +60,7 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
     server->self = roster->rank[roster->self].index;
     make_trainers(server);
     tr__requests_new(server);
-    tr__meters_new(server);
+    server->meters = tr__must_array((size_t)roster->trainers, sizeof *server->meters);
     tr__streams_new(server);
     tr__sets_new(server);
     tr__updates_new(server);
@@ -101,11 +101,11 @@ void tr_server_free(tr_server *server)
     tr__rounds_free(server);
     tr__sets_free(server);
     tr__streams_free(server);
-    tr__meters_free(server);
     tr__server_buffers_free(server);
     if (server->setup)
         trireme__pserver__setup__free_unpacked(server->setup, NULL);
     tr_effects_deinit(&server->effects);
+    free(server->meters);
     free(server->trainer);
     free(server->block);
     free(server->table);

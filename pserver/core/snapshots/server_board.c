@@ -132,13 +132,9 @@ static bool is_whole(const tr_server *server, const tr_board_item *item)
 
 static tr_status complete(tr_server *server, const question *q)
 {
-    tr_post mark = TRIREME__PSERVER__POST__INIT;
-    size_t  size;
+    size_t   size;
+    uint8_t *packed = tr_board_pack_complete(q->number, q->name, &size);
 
-    mark.number = q->number;
-    mark.name = q->name;
-    mark.has_is_complete = mark.is_complete = true;
-    uint8_t *packed = tr_board_pack(&mark, &size);
     return put(server, packed, size);
 }
 

@@ -8,34 +8,28 @@
 typedef Trireme__Pserver__Snapshot pb_snapshot;
 typedef Trireme__Pserver__Place    pb_place;
 
-typedef struct place {
+struct tr__places {
     pb_snapshot *last;                /* its Snapshot in DRAIN or GOODBYE; NULL: this server has none */
     pb_place    *in_snapshot;         /* NULL: the snapshot has no place of this trainer */
     bool         had_left;            /* the trainer had left: all of its steps are in the snapshot */
     pb_place     apart;               /* memory for a place that is computed from the initiator's place */
-} place;
-
-struct tr__places {
-    place *of;                        /* the places of each trainer */
 };
 
 void tr__places_new(tr_server *server)
 {
-    server->places = tr__must_alloc(sizeof *server->places);
-    server->places->of = tr__must_array((size_t)server->trainer_count, sizeof *server->places->of);
+    server->places = tr__must_array((size_t)server->trainer_count, sizeof *server->places);
 }
 
 void tr__places_free(tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++)
         tr__places_forget(server, &server->trainer[i]);
-    free(server->places->of);
     free(server->places);
 }
 
 tr_status tr__places_on_leave(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
-    place *p = &server->places->of[trainer->index];
+    tr__places *p = &server->places[trainer->index];
 
     if (!wire->bytes || p->last)
         return TR_OK;
@@ -45,7 +39,7 @@ tr_status tr__places_on_leave(tr_server *server, const tr__trainer *trainer, con
 
 void tr__places_forget(tr_server *server, const tr__trainer *trainer)
 {
-    place *p = &server->places->of[trainer->index];
+    tr__places *p = &server->places[trainer->index];
 
     if (p->last)
         trireme__pserver__snapshot__free_unpacked(p->last, NULL);
@@ -63,7 +57,7 @@ bool tr__places_are_complete(const tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__trainer *t = &server->trainer[i];
-        if ((has_left(t) && t->settled < t->ended) || (t->state == TR_MEMBER_DRAINING && !server->places->of[i].last))
+        if ((has_left(t) && t->settled < t->ended) || (t->state == TR_MEMBER_DRAINING && !server->places[i].last))
             return false;
     }
     return true;
@@ -102,7 +96,7 @@ void tr__places_record(tr_server *server, pb_snapshot *const *part, int initiato
 
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__trainer *t = &server->trainer[i];
-        place             *p = &server->places->of[i];
+        tr__places        *p = &server->places[i];
         p->had_left = has_left(t) && t->settled == t->ended;
         p->in_snapshot = NULL;
         if (part[i])
@@ -113,7 +107,7 @@ void tr__places_record(tr_server *server, pb_snapshot *const *part, int initiato
 }
 
 /* A last place is read only when the snapshot is written, because a trainer may send it while the copy is being written. */
-static pb_place *place_of(const place *p)
+static pb_place *place_of(const tr__places *p)
 {
     if (p->in_snapshot)
         return p->in_snapshot;
@@ -125,7 +119,7 @@ void tr__places_fill(const tr_server *server, Trireme__Pserver__SnapshotDone *do
     done->places = tr__must_array((size_t)server->trainer_count + 1, sizeof *done->places);
     done->left = tr__must_array((size_t)server->trainer_count + 1, sizeof *done->left);
     for (int i = 0; i < server->trainer_count; i++) {
-        const place *p = &server->places->of[i];
+        const tr__places *p = &server->places[i];
         if (place_of(p))
             done->places[done->n_places++] = place_of(p);
         if (p->had_left)

@@ -8,54 +8,45 @@
 #include <string.h>
 
 /* The state of a trainer's next step on this server. */
-typedef struct contribution {
+struct tr__contribution {
     uint8_t      *pushed;             /* one bit for each chunk that it has pushed */
     uint64_t      pushed_count;
     uint64_t      dead_step;          /* the step that `dead_incarnation` is about */
     uint32_t     *dead_incarnation;         /* of each chunk: the incarnation of the dead process that pushed it; 0: none. NULL: no process
                                              * died */
     tr__deferred_list held;           /* pushes whose turn has not come, in order of seq */
-} contribution;
-
-struct tr__contributions {
-    contribution *of;                 /* the contribution of each trainer */
 };
 
-static contribution *of(const tr_server *server, const tr__trainer *trainer)
+static tr__contribution *of(const tr_server *server, const tr__trainer *trainer)
 {
-    return &server->contributions->of[trainer->index];
+    return &server->contributions[trainer->index];
 }
 
 /* == life ====================================================================================== */
 
 void tr__contributions_new(tr_server *server)
 {
-    tr__contributions *c = server->contributions = tr__must_alloc(sizeof *c);
-
-    c->of = tr__must_array((size_t)server->trainer_count, sizeof *c->of);
+    server->contributions = tr__must_array((size_t)server->trainer_count, sizeof *server->contributions);
     for (int i = 0; i < server->trainer_count; i++)
-        c->of[i].pushed = tr__must_array(server->chunk_count / 8 + 1, 1);
+        server->contributions[i].pushed = tr__must_array(server->chunk_count / 8 + 1, 1);
 }
 
 void tr__contributions_free(tr_server *server)
 {
-    tr__contributions *c = server->contributions;
+    tr__contribution *c = server->contributions;
 
-    if (!c)
-        return;
-    for (int i = 0; i < server->trainer_count; i++) {
-        tr__deferred_drop(server, &c->of[i].held);
-        free(c->of[i].pushed);
-        free(c->of[i].dead_incarnation);
+    for (int i = 0; c && i < server->trainer_count; i++) {
+        tr__deferred_drop(server, &c[i].held);
+        free(c[i].pushed);
+        free(c[i].dead_incarnation);
     }
-    free(c->of);
     free(c);
 }
 
 /* Is this chunk in the sum already, from an earlier process of this trainer that died? */
 static bool has_part(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, uint64_t chunk)
 {
-    const contribution *c = of(server, trainer);
+    const tr__contribution *c = of(server, trainer);
 
     return c->dead_incarnation && tr_wire_step(wire) == c->dead_step && c->dead_incarnation[chunk] &&
            c->dead_incarnation[chunk] != wire->incarnation;
@@ -124,8 +115,8 @@ static bool record_part(tr_server *server, tr__trainer *trainer, const tr_wire *
                    server->setup->blocks[index]->grad, (unsigned long long)offset);
         return false;
     }
-    contribution  *c = of(server, trainer);
-    const uint64_t chunk = tr__chunk_of(server, &server->block[index], offset);
+    tr__contribution *c = of(server, trainer);
+    const uint64_t    chunk = tr__chunk_of(server, &server->block[index], offset);
     if (has_part(server, trainer, wire, chunk))
         return true;
     if (c->pushed[chunk / 8] >> chunk % 8 & 1) {
@@ -290,7 +281,7 @@ uint64_t tr__contributions_begun(const tr_server *server, const tr__trainer *tra
 
 const char *tr__contributions_first_missing(const tr_server *server, const tr__trainer *trainer)
 {
-    const contribution *c = of(server, trainer);
+    const tr__contribution *c = of(server, trainer);
 
     if (c->pushed_count == server->chunk_count)
         return NULL;
@@ -303,7 +294,7 @@ const char *tr__contributions_first_missing(const tr_server *server, const tr__t
     return "?";
 }
 
-static void forget_pushed(const tr_server *server, contribution *c)
+static void forget_pushed(const tr_server *server, tr__contribution *c)
 {
     memset(c->pushed, 0, server->chunk_count / 8 + 1);
     c->pushed_count = 0;
@@ -333,7 +324,7 @@ void tr__contributions_ended(tr_server *server, tr__trainer *trainer, bool has_g
 
 void tr__contributions_abandon(tr_server *server, const tr__trainer *trainer)
 {
-    contribution *c = of(server, trainer);
+    tr__contribution *c = of(server, trainer);
 
     if (!server->policy.gathers_per_trainer)
         return;                                    /* its chunks are in a common sum, or are deferred for it */
@@ -346,7 +337,7 @@ void tr__contributions_abandon(tr_server *server, const tr__trainer *trainer)
 
 void tr__contributions_keep_for_replacement(tr_server *server, const tr__trainer *trainer)
 {
-    contribution *c = of(server, trainer);
+    tr__contribution *c = of(server, trainer);
 
     if (server->policy.gathers_per_trainer)
         return;

@@ -1,29 +1,9 @@
 /* server_meters.c - see server_meters.h. */
 #include "pserver/core/updates/server_meters.h"
 
-#include "framework/base/memory.h"
-
-#include <stdlib.h>
-
-struct tr__meters {
-    tr_peer_meter *of;                /* the counters of each trainer */
-};
-
-void tr__meters_new(tr_server *server)
-{
-    server->meters = tr__must_alloc(sizeof *server->meters);
-    server->meters->of = tr__must_array((size_t)server->trainer_count, sizeof *server->meters->of);
-}
-
-void tr__meters_free(tr_server *server)
-{
-    free(server->meters->of);
-    free(server->meters);
-}
-
 static tr_peer_meter *meter_of(const tr_server *server, const tr__trainer *trainer)
 {
-    return &server->meters->of[trainer->index];
+    return &server->meters[trainer->index];
 }
 
 void tr__meters_ended(tr_server *server, const tr__trainer *trainer)
@@ -39,12 +19,12 @@ void tr__meters_begins(tr_server *server, const bool *takes_part)
     int64_t first = INT64_MAX;
 
     for (int i = 0; i < server->trainer_count; i++) {
-        const tr_peer_meter *m = &server->meters->of[i];
+        const tr_peer_meter *m = &server->meters[i];
         if (takes_part[i] && m->ended_at && m->ended_at < first)
             first = m->ended_at;
     }
     for (int i = 0; i < server->trainer_count; i++) {
-        tr_peer_meter *m = &server->meters->of[i];
+        tr_peer_meter *m = &server->meters[i];
         if (!takes_part[i] || !m->ended_at)
             continue;
         tr_counter_add(&m->steps, 1);
@@ -85,5 +65,5 @@ void tr__meters_answered(tr_server *server, const tr__trainer *trainer)
 
 const tr_peer_meter *tr__meters_of(const tr_server *server, int trainer)
 {
-    return &server->meters->of[trainer];
+    return &server->meters[trainer];
 }

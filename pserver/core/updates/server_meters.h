@@ -6,8 +6,6 @@
 
 #include "pserver/core/updates/server_state.h"
 
-void tr__meters_new(tr_server *server);
-void tr__meters_free(tr_server *server);
 /* The trainer has ended a step. */
 void tr__meters_ended(tr_server *server, const tr__trainer *trainer);
 /* An update begins. `takes_part`: trainer by trainer. */

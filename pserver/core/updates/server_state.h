@@ -79,11 +79,10 @@ typedef struct tr__share {
 } tr__share;
 
 /* The private state of each protocol. */
-typedef struct tr__meters tr__meters;
 typedef struct tr__streams tr__streams;
 typedef struct tr__sets tr__sets;
 typedef struct tr__rounds tr__rounds;
-typedef struct tr__contributions tr__contributions;
+typedef struct tr__contribution tr__contribution;
 typedef struct tr__updates tr__updates;
 typedef struct tr__pulls tr__pulls;
 typedef struct tr__rows tr__rows;
@@ -143,11 +142,11 @@ struct tr_server {
     uint32_t         newest_snapshot; /* the highest number of a snapshot that this server knows; 0: none (server_snapshots.h) */
     bool             has_last_snapshot;       /* the job's last snapshot is made or was tried (server_initiator.h) */
 
-    tr__meters        *meters;
+    tr_peer_meter     *meters;        /* of each trainer */
     tr__streams       *streams;
     tr__sets          *sets;
     tr__rounds        *rounds;
-    tr__contributions *contributions;
+    tr__contribution  *contributions; /* of each trainer; NULL before the setup */
     tr__updates       *update_queue;
     tr__pulls         *pulls;
     tr__rows          *rows;
@@ -155,7 +154,7 @@ struct tr_server {
     tr__tasks         *tasks;         /* NULL: the job has no tasks */
     tr__board         *board;         /* NULL: no trainer has posted */
     tr_gather         *gather;
-    tr__places        *places;
+    tr__places        *places;        /* of each trainer */
     tr__snapshots     *snapshots;
     tr__members       *members;
     tr__decisions     *decisions;
