@@ -233,21 +233,16 @@ tr_status tr_comm_stand_by(tr_comm *comm, uint64_t done, int64_t timeout)
 void tr__comm_free(tr_comm *comm)
 {
     tr__comm_pulse_end(comm);
-    for (int i = 0; comm->out && i < comm->roster->size; i++)
-        tr_outbox_deinit(&comm->out[i]);
+    for (int i = 0; comm->peer && i < comm->roster->size; i++)
+        tr_outbox_deinit(&comm->peer[i].out);
     tr__comm_watch_end(comm);
     comm->machine.close_doorbell(comm->machine.self, comm->own_doorbell);
     if (comm->doorbell_file >= 0)
         close(comm->doorbell_file);
     tr_roster_free(comm->roster);
     tr_liveness_free(comm->liveness);
-    free(comm->out);
-    free(comm->bells.of);
+    free(comm->peer);
     free(comm->bells.due);
-    free(comm->bells.is_due);
-    free(comm->bells.has_news);
-    free(comm->watch.process);
-    free(comm->watch.gone_at);
     pthread_mutex_destroy(&comm->lock);
     pthread_mutex_destroy(&comm->drive);
     free(comm);
@@ -312,8 +307,8 @@ tr_status tr_comm_leave(tr_comm *comm, bool is_well, int64_t timeout, bool *must
 
 void tr_comm_kill(tr_comm *comm, int rank)
 {
-    if (comm->watch.process[rank] >= 0)
-        comm->machine.kill(comm->machine.self, comm->watch.process[rank]);
+    if (comm->peer[rank].process >= 0)
+        comm->machine.kill(comm->machine.self, comm->peer[rank].process);
 }
 
 void tr_comm_take_place(tr_comm *comm, int server)

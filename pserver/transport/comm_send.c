@@ -6,10 +6,10 @@ static void note_to_ring(tr_comm *comm, const tr_message *message)
 {
     const int peer = message->peer;
 
-    comm->bells.has_news[peer] |= !message->is_receipt;
-    if (!comm->bells.of[peer] || comm->bells.is_due[peer])
+    comm->peer[peer].has_news |= !message->is_receipt;
+    if (!comm->peer[peer].bell || comm->peer[peer].is_due)
         return;
-    comm->bells.is_due[peer] = true;
+    comm->peer[peer].is_due = true;
     comm->bells.due_since = comm->bells.due_count ? comm->bells.due_since : comm->now;
     comm->bells.due[comm->bells.due_count++] = peer;
 }
@@ -53,26 +53,26 @@ void tr__comm_ring(tr_comm *comm, bool has_more)
     atomic_thread_fence(memory_order_seq_cst);     /* order the messages before the rings: a reader arms its doorbell, then looks */
     for (int i = 0; i < comm->bells.due_count; i++) {
         const int    peer = comm->bells.due[i];
-        tr_doorbell *bell = comm->bells.of[peer];
-        const bool   is_armed = tr_doorbell_is_armed(bell, !comm->bells.has_news[peer]),
+        tr_doorbell *bell = comm->peer[peer].bell;
+        const bool   is_armed = tr_doorbell_is_armed(bell, !comm->peer[peer].has_news),
                      is_near = is_armed && tr_doorbell_is_near(bell, here);
         if (is_near)
             comm->bells.due[near++] = peer;
         if (is_near && has_more)
             continue;
-        comm->bells.is_due[peer] = comm->bells.has_news[peer] = false;
+        comm->peer[peer].is_due = comm->peer[peer].has_news = false;
         if (is_armed && !is_near)
             ring_armed(comm, bell);
     }
     for (int i = 0; i < near && !has_more; i++)
-        ring_armed(comm, comm->bells.of[comm->bells.due[i]]);
+        ring_armed(comm, comm->peer[comm->bells.due[i]].bell);
     comm->bells.due_count = has_more ? near : 0;
 }
 
 /* Queue a message. A slow peer holds up no other peer, because each has a queue of its own. */
 static void post_message(tr_comm *comm, const tr_message *message)
 {
-    tr_outbox *out = &comm->out[message->peer];
+    tr_outbox *out = &comm->peer[message->peer].out;
 
     if (out->count || !hand_over(comm, message)) {
         tr_outbox_put(out, message);
@@ -94,9 +94,9 @@ int tr__comm_send_waiting(tr_comm *comm)
 
     if (comm->out_waiting && comm->has_node && comm->node.awaits_loans && comm->node.awaits_loans(comm->node.self))
         for (int i = 0; i < comm->roster->size; i++)
-            tr_outbox_give_back(&comm->out[i]);
+            tr_outbox_give_back(&comm->peer[i].out);
     for (int i = 0; comm->out_waiting && i < comm->roster->size; i++) {
-        tr_outbox *out = &comm->out[i];
+        tr_outbox *out = &comm->peer[i].out;
         while (out->count && hand_over(comm, &out->item[out->first])) {
             tr_message message;
             tr_outbox_take(out, &message);

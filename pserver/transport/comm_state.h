@@ -73,8 +73,6 @@ typedef struct tr__beats {
 
 /* comm_watch.c: which ranks live, and how the job has failed. */
 typedef struct tr__watch {
-    int             *process;                     /* process of each peer on this host (machine.h), or -1 */
-    int64_t         *gone_at;                     /* when its process was first seen to have ended; 0: it lives */
     int64_t          at, start_deadline;          /* of the last look */
     int64_t          woke_at;                     /* when this process woke after a pause longer than the others' time-out; 0: never */
     int64_t          failed_at, report_at;
@@ -84,11 +82,17 @@ typedef struct tr__watch {
     atomic_bool      has_survived;                /* the job survived a death: MPI cannot be finalized any more */
 } tr__watch;
 
+typedef struct tr__peer {
+    tr_outbox        out;
+    tr_doorbell     *bell;                        /* of a peer on this host; NULL: it is elsewhere */
+    bool             is_due, has_news;            /* it is in `due` of the bells; it got other messages than acknowledgements */
+    int              process;                     /* of a peer on this host (machine.h), or -1 */
+    int64_t          gone_at;                     /* when its process was first seen to have ended; 0: it lives */
+} tr__peer;
+
 /* comm_send.c: the doorbells of peers. */
 typedef struct tr__bells {
-    tr_doorbell    **of;                          /* doorbell of each peer on this host, or NULL */
     int             *due, due_count;              /* peers that got a message since they were last rung */
-    bool            *is_due, *has_news;           /* for each peer: it is in `due`; it got other messages than acknowledgements */
     int64_t          due_since;
     bool             are_mutual;                  /* all peers are on this host and can ring this rank, and large messages need no
                                                    * polling */
@@ -128,7 +132,7 @@ struct tr_comm {
     tr_transport    *transport;
     tr_roster       *roster;
     tr_liveness     *liveness;
-    tr_outbox       *out;                         /* a queue for each peer */
+    tr__peer        *peer;                        /* of each rank */
     int              out_waiting;                 /* messages in all queues */
     tr_node          node;
     bool             has_node;

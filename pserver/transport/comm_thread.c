@@ -31,15 +31,10 @@ static bool begin(tr_comm *comm)
     comm->watch.start_deadline = comm->now + comm->options.start_timeout;
     comm->roster = tr_roster_new(rank, ranks);
     comm->liveness = tr_liveness_new(rank, ranks, comm->options.heartbeat, comm->options.timeout, comm->now);
-    comm->out = tr__must_array((size_t)ranks, sizeof *comm->out);
-    comm->watch.gone_at = tr__must_array((size_t)ranks, sizeof *comm->watch.gone_at);
-    comm->bells.of = tr__must_array((size_t)ranks, sizeof *comm->bells.of);
+    comm->peer = tr__must_array((size_t)ranks, sizeof *comm->peer);
     comm->bells.due = tr__must_array((size_t)ranks, sizeof *comm->bells.due);
-    comm->bells.is_due = tr__must_array((size_t)ranks, sizeof *comm->bells.is_due);
-    comm->bells.has_news = tr__must_array((size_t)ranks, sizeof *comm->bells.has_news);
-    comm->watch.process = tr__must_bytes((size_t)ranks * sizeof *comm->watch.process);
     for (int i = 0; i < ranks; i++)
-        comm->watch.process[i] = -1;
+        comm->peer[i].process = -1;
     if (comm->machine.pack_hello(&hello, &size, comm->machine.self, comm->options.role, comm->options.incarnation,
                                  comm->options.can_replace, comm->doorbell_file) != TR_OK)
         return true;                               /* the other ranks do not hear of this rank in time, and report that */

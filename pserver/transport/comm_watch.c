@@ -51,19 +51,19 @@ void tr__comm_watch_begin(tr_comm *comm)
             continue;
         if (r->host_id[0] && !strcmp(r->host_id, self->host_id)) {
             here++;
-            comm->watch.process[i] = machine->open_process(machine->self, r->pid);
-            comm->bells.of[i] = machine->open_doorbell(machine->self, r->pid, r->doorbell);
+            comm->peer[i].process = machine->open_process(machine->self, r->pid);
+            comm->peer[i].bell = machine->open_doorbell(machine->self, r->pid, r->doorbell);
         }
-        comm->bells.are_mutual &= comm->bells.of[i] && machine->can_read(machine->self, r->pid);
+        comm->bells.are_mutual &= comm->peer[i].bell && machine->can_read(machine->self, r->pid);
     }
     comm->is_crowded = here > machine->processors(machine->self);
 }
 
 void tr__comm_watch_end(tr_comm *comm)
 {
-    for (int i = 0; comm->watch.process && i < comm->roster->size; i++) {
-        comm->machine.close_doorbell(comm->machine.self, comm->bells.of[i]);
-        comm->machine.close_process(comm->machine.self, comm->watch.process[i]);
+    for (int i = 0; comm->peer && i < comm->roster->size; i++) {
+        comm->machine.close_doorbell(comm->machine.self, comm->peer[i].bell);
+        comm->machine.close_process(comm->machine.self, comm->peer[i].process);
     }
 }
 
@@ -80,16 +80,16 @@ static void lost_descriptors(tr_comm *comm)
 static void watch_processes(tr_comm *comm)
 {
     for (int i = 0; i < comm->roster->size; i++) {
-        if (comm->watch.process[i] < 0 || tr_liveness_is_gone(comm->liveness, i))
+        if (comm->peer[i].process < 0 || tr_liveness_is_gone(comm->liveness, i))
             continue;
-        if (!comm->watch.gone_at[i] && comm->machine.has_ended(comm->machine.self, comm->watch.process[i])) {
-            if (!comm->machine.is_open(comm->machine.self, comm->watch.process[i])) {
+        if (!comm->peer[i].gone_at && comm->machine.has_ended(comm->machine.self, comm->peer[i].process)) {
+            if (!comm->machine.is_open(comm->machine.self, comm->peer[i].process)) {
                 lost_descriptors(comm);
                 return;
             }
-            comm->watch.gone_at[i] = comm->now;
+            comm->peer[i].gone_at = comm->now;
         }
-        if (comm->watch.gone_at[i] && comm->now - comm->watch.gone_at[i] > 20 * MILLISECOND)
+        if (comm->peer[i].gone_at && comm->now - comm->peer[i].gone_at > 20 * MILLISECOND)
             tr__comm_gone(comm, i, "died");
     }
 }

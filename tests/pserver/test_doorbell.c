@@ -86,16 +86,16 @@ enum { HERE, ELSEWHERE, SPARED, RANKS };       /* who sleeps on this processor, 
 
 static void send_one(tr_comm *comm, int peer, bool is_receipt)
 {
-    comm->bells.is_due[peer] = true;
-    comm->bells.has_news[peer] = !is_receipt;
+    comm->peer[peer].is_due = true;
+    comm->peer[peer].has_news = !is_receipt;
     comm->bells.due[comm->bells.due_count++] = peer;
 }
 
 static void expect_rings(const tr_comm *comm, unsigned here, unsigned elsewhere, unsigned spared)
 {
-    assert_int_equal(atomic_load(&comm->bells.of[HERE]->rings), here);
-    assert_int_equal(atomic_load(&comm->bells.of[ELSEWHERE]->rings), elsewhere);
-    assert_int_equal(atomic_load(&comm->bells.of[SPARED]->rings), spared);
+    assert_int_equal(atomic_load(&comm->peer[HERE].bell->rings), here);
+    assert_int_equal(atomic_load(&comm->peer[ELSEWHERE].bell->rings), elsewhere);
+    assert_int_equal(atomic_load(&comm->peer[SPARED].bell->rings), spared);
 }
 
 /* Whoever would wake on this processor is rung with what comes right after. */
@@ -104,7 +104,7 @@ TEST(a_message_with_others_behind_it_rings_other_processors_alone)
     static tr_comm comm;
     tr_doorbell   *bell[RANKS];
     int            file[RANKS], to_ring[RANKS];
-    bool           is_to_ring[RANKS] = {0}, has_news[RANKS] = {0};
+    tr__peer       peers[RANKS] = {{.bell = NULL}};
     cpu_set_t      before, one;
 
     CPU_ZERO(&one);
@@ -112,12 +112,10 @@ TEST(a_message_with_others_behind_it_rings_other_processors_alone)
     sched_getaffinity(0, sizeof before, &before);
     sched_setaffinity(0, sizeof one, &one);
     comm.machine = tr_machine_real;
-    comm.bells.of = bell;
+    comm.peer = peers;
     comm.bells.due = to_ring;
-    comm.bells.is_due = is_to_ring;
-    comm.bells.has_news = has_news;
     for (int i = 0; i < RANKS; i++) {
-        bell[i] = tr_doorbell_new(&file[i]);
+        peers[i].bell = bell[i] = tr_doorbell_new(&file[i]);
         tr_doorbell_arm(bell[i], i == SPARED ? TR_BELL_OWNER : TR_BELL_OWNER | TR_BELL_RECEIPTS, sched_getcpu());
         send_one(&comm, i, true);
     }
@@ -130,7 +128,7 @@ TEST(a_message_with_others_behind_it_rings_other_processors_alone)
     expect_rings(&comm, 1, 1, 1);
     assert_int_equal(comm.bells.due_count, 0);
     for (int i = 0; i < RANKS; i++) {
-        assert_false(is_to_ring[i] || has_news[i]);
+        assert_false(peers[i].is_due || peers[i].has_news);
         tr_doorbell_close(bell[i]);
         close(file[i]);
     }

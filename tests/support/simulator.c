@@ -140,8 +140,8 @@ static void free_rank(tr__sim_rank *r)
 /* A rank that ended in the middle of a send may have the message in a queue, too, which frees it then. */
 static void leave_to_queue(tr__sim_rank *r)
 {
-    for (int i = 0; r->comm && r->comm->out && i < r->sim->size; i++) {
-        const tr_outbox *out = &r->comm->out[i];
+    for (int i = 0; r->comm && r->comm->peer && i < r->sim->size; i++) {
+        const tr_outbox *out = &r->comm->peer[i].out;
         if (out->count && tr__token_of(&out->item[out->first]) == r->transport.token)
             r->transport.token = NULL;
     }
