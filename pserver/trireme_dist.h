@@ -460,6 +460,8 @@ enum { TR_STALENESS_BINS = 16 };
 /* For logs and the launcher's progress line; training does not depend on it. Call it when a trainer has a step's data. The time from its
  * last wait until this call counts as its script's own time. */
 TR_API void tr_job_step_begin(tr_job *job);
+/* For the same readers: a run that is no step, such as that of a test program, has ended. */
+TR_API void tr_job_other_run_ended(tr_job *job);
 /* Set the loss of the newest step, for the same readers. */
 TR_API void tr_job_set_loss(tr_job *job, double loss);
 

@@ -168,6 +168,12 @@ void tr_job_step_begin(tr_job *job)
         tr_trainer_meter_begin(job->rank.meter, tr__clock());
 }
 
+void tr_job_other_run_ended(tr_job *job)
+{
+    if (job->rank.meter)
+        tr_trainer_meter_other_run(job->rank.meter, tr__clock());
+}
+
 void tr_job_set_loss(tr_job *job, double loss)
 {
     int64_t bits;

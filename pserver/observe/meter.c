@@ -77,7 +77,7 @@ void tr_trainer_meter_start(tr_trainer_meter *meter, int64_t now, int64_t resume
     tr_counter_set(&meter->ended, resumed);
     tr_counter_set(&meter->ended_at, now);
     tr_trainer_meter_does(meter, TR_DOES_COMPUTE);
-    meter->waited = meter->scripted = meter->encoded = meter->quiet_at = 0;
+    meter->waited = meter->scripted = meter->encoded = meter->tested = meter->quiet_at = 0;
 }
 
 /* After a step's end and the waits that follow it, the program has no work. The time until the next step is the script's. */
@@ -88,6 +88,12 @@ void tr_trainer_meter_begin(tr_trainer_meter *meter, int64_t now)
     if (meter->quiet_at)
         meter->scripted += now - meter->quiet_at;
     meter->quiet_at = 0;
+}
+
+void tr_trainer_meter_other_run(tr_trainer_meter *meter, int64_t now)
+{
+    if (meter->quiet_at)
+        meter->tested = meter->scripted + now - meter->quiet_at;
 }
 
 const char *tr_trainer_does_name(tr_trainer_does does)
@@ -144,10 +150,11 @@ void tr_trainer_meter_end(tr_trainer_meter *meter, int64_t now)
     tr_times_add(&meter->step, step);
     tr_times_add(&meter->wait, meter->waited);
     tr_times_add(&meter->script, meter->scripted);
+    tr_counter_add(&meter->other_runs, meter->tested);
     tr_times_add(&meter->encode, meter->encoded);
     tr_times_add(&meter->compute, compute > 0 ? compute : 0);
     tr_counter_add(&meter->ended, 1);
     tr_counter_set(&meter->ended_at, now);
     tr_trainer_meter_pause(meter, now);
-    meter->waited = meter->scripted = meter->encoded = 0;
+    meter->waited = meter->scripted = meter->encoded = meter->tested = 0;
 }

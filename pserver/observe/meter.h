@@ -54,12 +54,14 @@ typedef struct tr_trainer_meter {
     tr_counter *wait_by_server;       /* the server whose last answer ended the wait */
     int         servers;
     tr_counter  waited_all;           /* waits, those between steps included */
+    tr_counter  other_runs;           /* the part of `script` up to the last run that is no step, such as that of a test program */
     tr_counter  begun, resumed, ended;   /* numbers of steps */
     tr_counter  doing;                /* the trainer's activity, a tr_trainer_does */
     tr_counter  ended_at;             /* when the last step ended, or the first began; 0: no step yet */
     tr_counter  loss;                 /* the loss: the bits of a double; 0: unknown */
     /* only the owner uses the fields below */
     int64_t     waited, quiet_at, scripted, encoded;
+    int64_t     tested;               /* of `scripted`: up to the last run that is no step */
 } tr_trainer_meter;
 
 tr_trainer_meter *tr_trainer_meter_new(int servers);
@@ -68,6 +70,8 @@ void              tr_trainer_meter_free(tr_trainer_meter *meter);
 void              tr_trainer_meter_start(tr_trainer_meter *meter, int64_t now, int64_t resumed);
 /* The script has the data of a step: the step's computing begins. */
 void              tr_trainer_meter_begin(tr_trainer_meter *meter, int64_t now);
+/* A run that is no step has ended: what the script did since the last step was for it. */
+void              tr_trainer_meter_other_run(tr_trainer_meter *meter, int64_t now);
 const char       *tr_trainer_does_name(tr_trainer_does does);
 void              tr_trainer_meter_does(tr_trainer_meter *meter, tr_trainer_does does);
 /* The trainer begins to wait. Returns its activity until now. */

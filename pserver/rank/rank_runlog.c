@@ -87,6 +87,7 @@ static void trainer_totals(tr_text *out, const tr__rank *rank)
     add_times(out, "script", &m->script);
     add_times(out, "encode", &m->encode);
     add_times(out, "wait", &m->wait);
+    add_ms(out, "other_runs", tr_counter_get(&m->other_runs));
     tr_text_add(out, ",\"wait_by_server_ms\":[");
     for (int i = 0; i < m->servers; i++)
         tr_text_add(out, "%s%.3f", i ? "," : "", (double)tr_counter_get(&m->wait_by_server[i]) / 1e6);

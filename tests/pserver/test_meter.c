@@ -39,6 +39,27 @@ TEST(values_beyond_all_bins_are_in_the_first_or_the_last)
     assert_true(tr_times_median(&times) > 1000 * 1000 * MS);
 }
 
+TEST(what_a_script_does_up_to_the_last_test_run_is_for_the_tests)
+{
+    tr_trainer_meter *m = tr_trainer_meter_new(1);
+
+    tr_trainer_meter_start(m, 100 * MS, 0);
+    tr_trainer_meter_other_run(m, 101 * MS);       /* before the first step nothing is counted */
+    tr_trainer_meter_begin(m, 101 * MS);
+    tr_trainer_meter_end(m, 110 * MS);
+    tr_trainer_meter_other_run(m, 113 * MS);       /* 3 ms of reading and testing */
+    tr_trainer_meter_wait(m, 114 * MS, 119 * MS, 0);       /* its rows come from servers */
+    tr_trainer_meter_other_run(m, 121 * MS);       /* 3 ms more, without the wait */
+    tr_trainer_meter_begin(m, 130 * MS);           /* 9 ms for the step's own data */
+    tr_trainer_meter_other_run(m, 131 * MS);       /* within a step nothing is counted */
+    tr_trainer_meter_end(m, 140 * MS);
+    tr_trainer_meter_begin(m, 145 * MS);
+    tr_trainer_meter_end(m, 150 * MS);
+    assert_int_equal(tr_counter_get(&m->other_runs), 6 * MS);
+    assert_int_equal(tr_counter_get(&m->script.sum), 20 * MS);
+    tr_trainer_meter_free(m);
+}
+
 TEST(a_step_is_waiting_the_scripts_own_and_computing)
 {
     tr_trainer_meter *m = tr_trainer_meter_new(2);
@@ -149,6 +170,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waiting_between_steps_leaves_the_script_its_time),
+        cmocka_unit_test(what_a_script_does_up_to_the_last_test_run_is_for_the_tests),
         cmocka_unit_test(a_meter_knows_the_present_activity_of_a_trainer),
         cmocka_unit_test(a_median_is_six_percent_off_at_most),
         cmocka_unit_test(values_beyond_all_bins_are_in_the_first_or_the_last),

@@ -110,6 +110,12 @@ def one_that_validates(job):
     slow_in_a_few_steps(job)
 
 
+def one_that_validates_in_each_step(job):
+    """Its tests are runs of a program of their own, which the log tells from other work of the script."""
+    slow_in_its_script(job)
+    job.trainer(1, script=9.0, other_runs_ms=8.0 * STEPS)
+
+
 def steps_of_many_lengths(job):
     """Each waits for the others in turn: it computes 19 % of its steps."""
     every_trainer(compute=2.0, script=0.1, wait=8.4)(job)
@@ -210,6 +216,9 @@ ADVICE = [
      r"trainer 2 works .* 4\.9 ms more, in computing; .* its host, h2,.* \(at most 43% of a step\)"),
     ("slow_trainer", "sync", slow_in_a_few_steps, r"trainer 1 .* in its script, in a few steps \(median 0\.4 ms, longest 90 ms\)"),
     ("slow_trainer", "sync", one_that_validates,
+     (r"trainer 1 .*; it does there what others do not, such as validation or saving: less often, .* or shared by all "
+      r"trainers \(at most 57% of a step\)$")),
+    ("slow_trainer", "sync", one_that_validates_in_each_step,
      (r"trainer 1 .*; it does there what others do not, such as validation or saving: less often, .* or shared by all "
       r"trainers \(at most 57% of a step\)$")),
     ("slow_trainer", "sync(backups=1)", slow_in_computing, r"trainer 2 .* host, h2, and its data \(at most"),

@@ -104,8 +104,11 @@ class JobSteps(Steps):
         if training is None:
             return
         if program is training.program or program is training.result.idle:
-            training.see(names, results)
-        elif training.replay is not None and program is training.replay.now:
+            if names:
+                training.see(names, results)
+        elif training.replay is None:
+            lib.tr_job_other_run_ended(session.native_job)
+        elif names and program is training.replay.now:
             training.put_in(training.replay, names, results)
 
     def before_loop(self, executor: Any, program: Program, scope: Scope, names: tuple[str, ...]) -> Any:

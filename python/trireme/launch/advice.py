@@ -86,12 +86,13 @@ def slow_trainer(figures: Figures) -> Advice | None:
     times = f"{in_times(slow.work / usual)} as long as the median of the others" if usual > 0 else "the others next to nothing"
     text = (f"trainer {slow.index} works {in_ms(slow.work)} in a step, {times}: {in_ms(excess)} more, {_where(slow, rest)}")
     look = f"look at its host, {slow.host}, and its data"
-    if _validates(slow, rest):
+    validates = _validates(slow, rest, excess)
+    if validates:
         look = ("it does there what others do not, such as validation or saving: less often, on fewer samples, in another process, or "
                 "shared by all trainers")
     if figures.mode.waits:
         waited = max(one.others for one in rest)
-        has_way = figures.mode.backups > 0 or not figures.mode.is_lockstep or _validates(slow, rest)
+        has_way = figures.mode.backups > 0 or not figures.mode.is_lockstep or validates
         around = "" if has_way else ", or let the others go on without it: --mode 'sync(backups=1)'"
         return Advice(min(excess, waited) / slow.step, f"{text}; others wait up to {in_ms(waited)} a step for it; {look}{around}")
     now, then = 1 / slow.step, 1 / max(slow.step - excess, slow.step / 1e3)
@@ -109,8 +110,11 @@ def _where(slow: Trainer, rest: list[Trainer]) -> str:
     return "in its script, before it hands over a step's data"
 
 
-def _validates(slow: Trainer, rest: list[Trainer]) -> bool:
-    """Whether a trainer is slow in a few steps alone, in its script: it is no slower than the others in training."""
+def _validates(slow: Trainer, rest: list[Trainer], excess: float) -> bool:
+    """Return whether a trainer is no slower than the others in training: most of its excess is for runs of other programs, or it is slow in
+    a few steps alone, in its script."""
+    if slow.other_runs - median([one.other_runs for one in rest]) > excess / 2:
+        return True
     usual = median([one.script_median + one.compute + one.encode for one in rest])
     return _comes_in_bursts(slow) and slow.script_median + slow.compute + slow.encode < SLOW * usual
 

@@ -35,6 +35,7 @@ class Trainer:
     script: float = 0.0
     script_median: float = 0.0         # of the median step
     script_max: float = 0.0            # of the longest
+    other_runs: float = 0.0            # the part of `script` up to the last run of another program, such as a test
     encode: float = 0.0                # compressing gradients
     others: float = 0.0                # waiting for slower trainers
     apply: float = 0.0                 # and for servers that apply, or have a queue
@@ -154,6 +155,7 @@ def _parts(one: Trainer, logs: Logs, log: Log, mode: Mode, apply: float) -> None
     wait = of_step("wait_ms")
     kept, held = _by_trainer(logs, "kept", log.index), _by_trainer(logs, "held", log.index)
     one.step, one.compute, one.script, one.encode = map(of_step, ("step_ms", "compute_ms", "script_ms", "encode_ms"))
+    one.other_runs = of_step("other_runs_ms")
     one.script_median, one.script_max = log.number("script_median_ms"), log.number("script_max_ms")
     one.others = min(kept if mode.has_common_steps else held, wait)
     one.apply = min(apply + (0.0 if mode.has_common_steps else kept), wait - one.others)

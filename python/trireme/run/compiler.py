@@ -136,7 +136,7 @@ class CompiledProgram(Uncopied):
             if steps is not None:
                 steps.after_failure(error, program)
             raise
-        if steps is not None and names:
+        if steps is not None:
             steps.after_run(program, names, results)
         return results
 

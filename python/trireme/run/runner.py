@@ -170,8 +170,7 @@ class Runner(Handle):
         except BaseException as error:
             steps.after_failure(error, program)
             raise
-        if names:
-            steps.after_run(program, names, results)
+        steps.after_run(program, names, results)
         return results
 
     def _run_plain(self, program: Program, feed: dict[str, Any], names: Sequence[str], scope: Scope, return_numpy: bool) -> list[Any]:

@@ -161,6 +161,8 @@ def _run_once(asked: Asked, dataset: Dataset, epochs: int, steps: int, lines: Lo
         finally:
             lib.tr_loop_free(out[0])
             del keep
+    if part.manager is None and session.native_job:    # a loop in a job, and no training
+        lib.tr_job_other_run_ended(session.native_job)
     part.end(report.step, may_lease)
     check(lib.tr_executor_set_runs(executor._native.ptr, native.ptr, native_scope.ptr,
                                    part.runs + max(0, report.step - part.skip)))
