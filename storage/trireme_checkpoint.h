@@ -109,6 +109,10 @@ TR_API tr_status tr_checkpoint_open(tr_checkpoint **out, const char *folder);
  * (TR_EINVAL: there are several). `*refused` (malloc'ed, tr_free; NULL: none) has a line for each
  * newer one that was refused. TR_ENOTFOUND: no checkpoint is valid; the text has these lines. */
 TR_API tr_status tr_checkpoint_open_newest(tr_checkpoint **out, char **refused, const char *folder);
+/* The same, but `check` decides whether a checkpoint is valid: TR_EFORMAT or TR_EIO, with a text, and the one before it is tried. Any other
+ * failure is returned. */
+TR_API tr_status tr_checkpoint_open_newest_by(tr_checkpoint **out, char **refused, const char *folder,
+                                              tr_status (*check)(const tr_checkpoint *checkpoint, void *payload), void *payload);
 TR_API void      tr_checkpoint_free(tr_checkpoint *checkpoint);
 /* Read all parts and compare the checksums. */
 TR_API tr_status tr_checkpoint_verify(const tr_checkpoint *checkpoint);

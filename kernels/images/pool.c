@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "framework/base/memory.h"
+#include "framework/base/size.h"
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "framework/gradients/grad_second.h"
@@ -108,12 +110,35 @@ static tr_status infer_extent(const tr_infer *io, tr_shape *out, int axis)
     return TR_OK;
 }
 
+/* The kernels copy a plane with its padding, each row cut into phases (phases.h): fail where that is more than the machine has. */
+static tr_status check_scratch(const tr_infer *io, const tr_shape *out)
+{
+    enum { VECTOR = 16 };
+    const attrs   *a = io->attrs;
+    const tr_shape x = io->in[X].shape;
+    int64_t        padded = 8;
+
+    if (a->global_pooling || a->adaptive)
+        return TR_OK;
+    for (int i = 0; i < x.rank - 2; i++) {
+        const int64_t stride = a->strides.item[i];
+        const int64_t reach = tr_window_reach(x.dim[i + 2], a->ksize.item[i], stride, 2 * (int64_t)a->paddings.item[i], out->dim[i + 2]);
+        const int64_t phases = stride < reach ? stride : reach;
+        padded = tr_size_mul(padded, i < x.rank - 3 ? reach : tr_size_add(reach, tr_size_mul(VECTOR, phases)));
+    }
+    if (padded > (int64_t)tr__array_limit())
+        return tr_fail(TR_ENOMEM, "%s: a plane of X %s with the given paddings needs more memory than this machine has", io->type, TR_SHAPE_STR(x));
+    return TR_OK;
+}
+
 static tr_status infer(const tr_infer *io)
 {
     tr_shape out = io->in[X].shape;
 
     for (int axis = 2; axis < out.rank; axis++)
         TR_TRY(infer_extent(io, &out, axis));
+    if (tr_shape_is_known(&out))
+        TR_TRY(check_scratch(io, &out));
     io->out[OUT] = tr_meta_dense(io->in[X].dtype, out);
     return TR_OK;
 }

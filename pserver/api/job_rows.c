@@ -11,6 +11,7 @@
 #include "pserver/api/job_send.h"
 #include "pserver/api/job_tables.h"
 #include "pserver/rank/rank_commands.h"
+#include "pserver/store/server_part.h"
 #include "storage/table/table_var.h"
 #include "storage/util/buffer.h"
 #include "storage/util/row_copy.h"
@@ -23,7 +24,7 @@
 
 static int server_of(int64_t key, int servers)
 {
-    return tr__job_server_of_shard(tr_slots_shard(key), servers);
+    return tr_server_of_shard(tr_slots_shard(key), servers);
 }
 
 /* Compute the transfer's number, set, place and first from its keys. */

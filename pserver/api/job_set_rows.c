@@ -11,6 +11,7 @@
 #include "pserver/api/job_calls.h"
 #include "pserver/api/job_tables.h"
 #include "pserver/rank/rank_commands.h"
+#include "pserver/store/server_part.h"
 #include "storage/table/table_var.h"
 
 #include <stdlib.h>
@@ -66,7 +67,7 @@ static tr_status send_shard(tr_ticket *ticket, uint64_t *bytes, tr_job *job, int
     for (int i = 0; i < count; i++) {
         *bytes += pack[i].bytes;
         if (status == TR_OK)
-            status = send(ticket, job, tr__job_server_of_shard(shard, tr_job_servers(job)), &pack[i], false, 0);
+            status = send(ticket, job, tr_server_of_shard(shard, tr_job_servers(job)), &pack[i], false, 0);
         else
             free(pack[i].data);
     }

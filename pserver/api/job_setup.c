@@ -6,6 +6,7 @@
 #include "pserver/api/job_facts.h"
 #include "pserver/api/job_tables.h"
 #include "pserver/rank/rank_commands.h"
+#include "pserver/store/server_part.h"
 #include "storage/table/slots.h"
 
 #include "proto/pserver.pb-c.h"
@@ -96,6 +97,7 @@ static Trireme__Pserver__Value *make_value(const tr_job_value *from)
     to->has_row = to->has_rows = from->rows > 0;
     to->row = (uint64_t)from->row;
     to->rows = (uint64_t)from->rows;
+    to->has_is_restored = to->is_restored = from->is_restored;
     return to;
 }
 
@@ -121,8 +123,8 @@ static Trireme__Pserver__Table *make_table(const tr_job_table *from, int server,
     to->max_rows = (uint64_t)from->max_rows;
     to->has_updates = from->updates > 0;
     to->updates = (uint64_t)from->updates;
-    to->first_shard = tr__job_first_shard(server, servers);
-    to->shard_count = tr__job_first_shard(server + 1, servers) - to->first_shard;
+    to->first_shard = tr_first_shard(server, servers);
+    to->shard_count = tr_first_shard(server + 1, servers) - to->first_shard;
     return to;
 }
 
@@ -168,6 +170,8 @@ static void pack_setup(tr_client_setup *out, const tr_job *job, const tr_job_spe
     setup.has_tasks = server == 0 && spec->tasks;
     setup.tasks.data = (uint8_t *)(uintptr_t)spec->tasks;
     setup.tasks.len = setup.has_tasks ? spec->tasks_size : 0;
+    setup.has_restores = spec->restores;
+    setup.restores = spec->restored;
     setup.has_keeps = true;
     setup.keeps = spec->checkpoints != NULL;
     out->setup_bytes = trireme__pserver__setup__get_packed_size(&setup);
@@ -183,7 +187,7 @@ static uint32_t list_values(tr_client_value *to, const tr_job_spec *spec, int se
 
     for (int i = 0; i < spec->value_count; i++)
         if (spec->values[i].server == server)
-            to[count++] = (tr_client_value){spec->values[i].data, (uint64_t)value_bytes(&spec->values[i])};
+            to[count++] = (tr_client_value){spec->values[i].data, spec->values[i].is_restored ? 0 : (uint64_t)value_bytes(&spec->values[i])};
     return count;
 }
 
@@ -193,7 +197,7 @@ static tr_status add_setups(tr__setup_call *out, const tr_job *job, const tr_job
     tr_client_value *values = out->value = tr__must_array((size_t)spec->value_count + 1, sizeof *values);
     tr_client_pack  *rows = out->rows = tr__must_array((size_t)spec->table_count * 2 * TR_SHARDS + 2, sizeof *rows);
     uint64_t         step;
-    const bool       sends_rows = spec->table_count && !tr_client_resumes(tr__rank_client(&job->rank), &step);
+    const bool       sends_rows = spec->table_count && !spec->restores && !tr_client_resumes(tr__rank_client(&job->rank), &step);
 
     for (int s = 0; s < out->servers; s++) {
         tr_client_setup *to = &out->server[s];

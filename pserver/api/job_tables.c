@@ -5,6 +5,7 @@
 #include "framework/base/name.h"
 #include "pserver/api/job_calls.h"
 #include "pserver/rank/rank_commands.h"
+#include "pserver/store/server_part.h"
 #include "storage/memory/segment.h"
 #include "storage/memory/trainer_vars.h"
 #include "storage/table/table_report.h"
@@ -17,16 +18,6 @@
 _Static_assert((int)TR_JOB_TABLE_STATES == (int)TR_TABLE_STATES, "a job's table has room for the states that a table has");
 
 /* == tables ===================================================================================== */
-
-uint32_t tr__job_first_shard(int server, int servers)
-{
-    return (uint32_t)(((uint64_t)server * TR_SHARDS + (uint64_t)servers - 1) / (uint64_t)servers);
-}
-
-int tr__job_server_of_shard(uint32_t shard, int servers)
-{
-    return (int)((uint64_t)shard * (uint64_t)servers / TR_SHARDS);
-}
 
 tr_status tr__job_check_tables(const tr_job_spec *spec)
 {
@@ -221,7 +212,7 @@ int tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int server,
     int count = 0;
 
     for (int i = 0; i < spec->table_count; i++)
-        for (uint32_t shard = tr__job_first_shard(server, servers); shard < tr__job_first_shard(server + 1, servers); shard++)
+        for (uint32_t shard = tr_first_shard(server, servers); shard < tr_first_shard(server + 1, servers); shard++)
             if (spec->tables[i].first_rows && tr__job_pack_shard(rows, &count, spec->tables[i].first_rows, i, shard) != TR_OK)
                 return -1;
     return count;
@@ -272,7 +263,7 @@ static tr_status read_shards(tr__read_call *call, int count, tr_job *job, int ta
 {
     TR_TRY(tr__job_check_ready(job, "tr_table_read_rows"));
     for (int i = 0; i < count; i++) {
-        call[i].server = tr__job_server_of_shard(call[i].shard, tr_job_servers(job));
+        call[i].server = tr_server_of_shard(call[i].shard, tr_job_servers(job));
         call[i].pack.table = (uint32_t)table;
     }
     return read_from_servers(call, count, job);
@@ -284,7 +275,7 @@ tr_status tr__job_await_servers(tr_job *job, int table)
     tr__read_call *call = tr__must_array((size_t)servers, sizeof *call);
 
     for (int i = 0; i < servers; i++)                  /* no row is so new: the answers are empty */
-        call[i] = (tr__read_call){.shard = tr__job_first_shard(i, servers), .since = UINT32_MAX};
+        call[i] = (tr__read_call){.shard = tr_first_shard(i, servers), .since = UINT32_MAX};
     TR_TRY(read_shards(call, servers, job, table));
     for (int i = 0; i < servers; i++)
         free(call[i].pack.data);

@@ -30,6 +30,7 @@ typedef struct tr__rank {
     tr_comm       *comm;
     tr_weak       *job;               /* that this rank is in, for executors: it ends with the job, and in a forked child */
     struct tr__saving *saving;        /* a server's part of checkpoints: rank_saving.h */
+    struct tr__restoring *restoring;  /* of the one that the job goes on from: rank_restoring.h */
     tr__client_watch watch;
     tr__driver    *driver;            /* opaque */
 

@@ -68,6 +68,13 @@ typedef struct tr__setup_call {
     tr_client_pack  *rows;            /* the first rows of all servers */
 } tr__setup_call;
 
+/* The command fills in what the servers say. */
+typedef struct tr__restore_call {
+    const char         *path;
+    uint64_t            number;
+    tr_client_restored *restored;
+} tr__restore_call;
+
 /* An update is made. `why`: the text of an error, which the command frees. */
 typedef struct tr__applied {
     tr_status status;
@@ -100,7 +107,8 @@ typedef struct tr__written {
     X(ABORT,           abort,           char *)             /* the command frees the text */ \
     X(SNAPSHOT,        snapshot,        tr__snapshot_call *) \
     X(TASK,            task,            tr_client_task *)   /* the command frees it */ \
-    X(POST,            post,            tr_client_post *)
+    X(POST,            post,            tr_client_post *) \
+    X(RESTORE,         restore,         tr__restore_call *)
 
 /* Commands without: FLUSH lets commands leave that were gathering. */
 #define TR__PLAIN_CLIENT_COMMANDS(X) \
@@ -112,7 +120,7 @@ typedef struct tr__written {
     X(FROZEN,          frozen,          tr_status) \
     X(WRITTEN,         written,         tr__written)
 
-#define TR__PLAIN_SERVER_COMMANDS(X) X(SNAPPED)
+#define TR__PLAIN_SERVER_COMMANDS(X) X(SNAPPED) X(RESTORED)
 
 typedef enum tr__command_kind {
 #define TR__KIND(kind, ...) TR__##kind,

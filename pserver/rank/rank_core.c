@@ -7,6 +7,7 @@
 #include "pserver/rank/rank_commands.h"
 #include "pserver/rank/rank_driver.h"
 #include "pserver/rank/rank_options.h"
+#include "pserver/rank/rank_restoring.h"
 #include "pserver/rank/rank_saving.h"
 #include "pserver/rank/rank_store.h"
 #include "pserver/util/wake.h"
@@ -220,6 +221,7 @@ static void client_command(tr_client *client, const tr__command *c)
     case TR__TASK:            request_task(client, c->task); break;
     case TR__EVEN:            tr_client_send_even(client); break;
     case TR__POST:            tr_client_post_request(client, c->post); break;
+    case TR__RESTORE:         tr_client_restore(client, c->restore->path, c->restore->number, c->restore->restored); break;
     case TR__FLUSH:           break;               /* it is urgent, and commands that were gathering leave with it */
 #define IGNORE(kind, ...) case TR__##kind:
     TR__SERVER_COMMANDS(IGNORE)
@@ -259,6 +261,7 @@ static void server_command(tr__driver *d, const tr__command *c)
     case TR__FROZEN:  tr_server_frozen(d->server, c->frozen); break;
     case TR__SNAPPED: tr_server_snapped(d->server, tr__clock()); break;
     case TR__WRITTEN: written(d->server, &c->written); break;
+    case TR__RESTORED: tr_server_restored(d->server, tr__restoring_finish(d->rank->restoring)); break;
     default:          break;                       /* a client's commands */
     }
 }

@@ -5,6 +5,7 @@
 #include "pserver/core/base/gathering.h"
 #include "pserver/rank/rank_commands.h"
 #include "pserver/rank/rank_options.h"
+#include "pserver/rank/rank_restoring.h"
 #include "pserver/rank/rank_saving.h"
 #include "pserver/util/wake.h"
 
@@ -56,6 +57,7 @@ tr_status tr__rank_serve(tr__rank *rank)
             TR_TRY(apply(rank));
         TR_TRY(serve_frozen(rank));
         TR_TRY(tr__saving_serve(rank->saving));
+        TR_TRY(tr__restoring_serve(rank->restoring));
         TR_TRY(tr_comm_status(rank->comm));
         if (atomic_load(&rank->is_replacement) || atomic_load(&rank->is_done))
             return TR_OK;

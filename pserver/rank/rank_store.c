@@ -3,6 +3,7 @@
 
 #include "pserver/rank/rank_driver.h"
 #include "pserver/rank/rank_options.h"
+#include "pserver/rank/rank_restoring.h"
 #include "pserver/rank/rank_saving.h"
 #include "pserver/util/wake.h"
 
@@ -41,6 +42,20 @@ static void snapshot(void *worker, const Trireme__Pserver__SnapshotTarget *targe
     tr__saving_begin(((tr__driver *)worker)->rank->saving, target);
 }
 
+static void restore(void *worker, const char *path, uint64_t number)
+{
+    tr__driver           *d = worker;
+    const tr_roster      *roster = tr_comm_roster(d->rank->comm);
+    const tr_server_part  part = {.server = roster->rank[roster->self].index, .servers = roster->servers};
+
+    tr__restoring_read(d->rank->restoring, path, number, &part);
+}
+
+static void fill(void *worker)
+{
+    tr__restoring_fill(((tr__driver *)worker)->rank->restoring);
+}
+
 static void freeze(void *worker)
 {
     tr__driver *d = worker;
@@ -60,13 +75,15 @@ static void thaw(void *worker)
 tr_store tr__rank_store(tr__driver *d, const tr_roster *roster, tr_server_duty duty)
 {
     const int            server = roster->rank[roster->self].index;
-    const tr_server_part part = {duty, server, roster->trainers, tr_roster_newest(roster, server), tr__rank_incarnation_of_start() << 16};
+    const tr_server_part part = {duty, server, roster->servers, roster->trainers, tr_roster_newest(roster, server), tr__rank_incarnation_of_start() << 16};
     tr_store             store = tr_server_store(d->rank->program, &part);
 
     d->rank->server_index = server;
     d->rank->trainer_count = roster->trainers;
     store.worker = d;
     store.apply = apply;
+    store.restore = restore;
+    store.fill = fill;
     store.expect_snapshots = expect_snapshots;
     store.snapshot = snapshot;
     store.freeze = freeze;

@@ -5,6 +5,7 @@
 #include "framework/tensors/tensor.h"
 #include "pserver/observe/meter.h"
 #include "pserver/state/state.h"
+#include "pserver/store/restored.h"
 #include "pserver/store/server_part.h"
 #include "pserver/store/update_plan.h"
 #include "proto/pserver.pb-c.h"
@@ -16,6 +17,7 @@ typedef struct tr_server_program tr_server_program;
 struct tr_server_program {
     tr_server_part part;              /* the part of the job that this program has */
     tr_state    *left_state;          /* the state of an earlier process in this part, until the setup takes it */
+    tr_restored *restored;            /* this part of the checkpoint that the setup is to take; or NULL */
     struct tr_frozen *frozen;         /* the state of a moment, for a new replica */
     tr_weak     *job;                 /* in which updates take part, or NULL; borrowed */
     tr_times    *applied;             /* gets the duration of each update; borrowed */

@@ -29,6 +29,7 @@ tr_server_program *tr_server_program_new(tr_weak *job, tr_times *applied)
 static void deinit(tr_server_program *sp)
 {
     tr_frozen_free(sp->frozen);
+    tr_restored_free(sp->restored);
     tr_update_plan_free(sp->plan);
     for (uint32_t i = 0; sp->is_over && i < sp->table_count; i++)
         if (sp->table[i]->name)
@@ -136,8 +137,8 @@ static void name_pushed(tr_server_program *sp)
 static tr_status make_table(tr_server_program *sp, uint32_t index, const Trireme__Pserver__Table *from, const char *name,
                             bool resume)
 {
-    char                 own[TR_SEGMENT_NAME + 16];
-    const tr_table_segment place = {name ? own : NULL, from->first_shard, from->shard_count, 0};
+    char                 own[TR_SEGMENT_NAME];
+    const tr_table_segment place = {tr_server_table_name(own, name, from->name), from->first_shard, from->shard_count, 0};
     tr_table_config      config = {
         .dtype = (tr_dtype)from->dtype, .width = from->width, .states = (int)from->n_state_values, .init = (tr_table_init)from->init,
         .a = from->a, .b = from->b, .random_key = from->random_key, .entry_count = from->entry_count,
@@ -146,7 +147,6 @@ static tr_status make_table(tr_server_program *sp, uint32_t index, const Trireme
     tr_var  *var;
     tr_table *made;
 
-    snprintf(own, sizeof own, "%s.t%u", name ? name : "", index);
     TR_TRY(tr_name_check(from->name));
     var = tr__scope_var(sp->scope, from->name);
     if (from->n_state_values > TR_TABLE_STATES)
@@ -159,6 +159,11 @@ static tr_status make_table(tr_server_program *sp, uint32_t index, const Trireme
     sp->table[index]->before = sp->table[index]->updates = from->updates;
     if (resume)
         return tr_table_var_attach(sp->table[index], from->updates + tr_state_committed(sp->state).updates);
+    if (sp->restored) {
+        TR_TRY(tr_restored_take(&sp->table[index]->table, sp->restored, from->name, &config, &place));
+        tr_table_go_back(sp->table[index]->table, from->updates);      /* its clock begins there */
+        return TR_OK;
+    }
     if (name)
         tr_table_remove(own);                      /* usually there is no old one */
     const tr_status status = tr_table_var_table(&made, sp->table[index]);
@@ -227,6 +232,21 @@ static tr_status check_persistables(const tr_server_program *sp)
             !tr_scope_find_local(sp->scope, tr_var_desc_name(var)))
             return tr_fail(TR_ENOTFOUND, "the server's program keeps '%s', which has no first value", tr_var_desc_name(var));
     }
+    return TR_OK;
+}
+
+void tr_server_program_restore(tr_server_program *sp, tr_restored *restored)
+{
+    tr_restored_free(sp->restored);
+    sp->restored = restored;
+}
+
+tr_status tr_server_program_fill(tr_server_program *sp)
+{
+    for (uint32_t i = 0; i < sp->value_count; i++)
+        if (sp->setup->values[i]->is_restored)
+            TR_TRY(tr_restored_value(sp->restored, sp->setup->values[i], tr__server_program_value(sp, i)));
+    tr_server_program_restore(sp, NULL);
     return TR_OK;
 }
 

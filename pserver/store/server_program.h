@@ -16,6 +16,7 @@
 #include "framework/base/weak.h"
 #include "pserver/core/server/server.h"
 #include "pserver/observe/meter.h"
+#include "pserver/store/restored.h"
 #include "storage/trireme_checkpoint.h"
 
 typedef struct tr_server_program tr_server_program;
@@ -31,6 +32,12 @@ tr_status          tr_server_program_run(tr_server_program *sp, const tr_update 
 /* Between updates, on the thread that runs the program: keep the present state until the thaw. The core reads it by tr_store. */
 tr_status          tr_server_program_freeze(tr_server_program *sp);
 void               tr_server_program_thaw(tr_server_program *sp);
+/* As tr_restored_read, with the memory of this part's server. Any thread may call it. */
+tr_status          tr_server_program_read(tr_restored **out, const char *path, uint64_t number, const tr_server_part *part);
+/* Give the program its part of a checkpoint, which it owns, for a setup that goes on from it; NULL: drop that of before. */
+void               tr_server_program_restore(tr_server_program *sp, tr_restored *restored);
+/* Read the values that the setup takes from the checkpoint, after the setup and before all values are there. It takes long. */
+tr_status          tr_server_program_fill(tr_server_program *sp);
 /* The memory that table `index` takes, and its name. False: there is no such table. To be called between updates. */
 bool               tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_table_part *out, const char **name);
 /* The job has ended well: tr_server_program_free must also remove the memory that outlives the process. */

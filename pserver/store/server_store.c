@@ -55,12 +55,25 @@ static bool last_commit(void *self, tr_commit *commit, const void **packed, uint
     return true;
 }
 
+/* Keep the part of the checkpoint that was read before if the setup goes on from it. */
+static tr_status check_restored(tr_server_program *sp, const Trireme__Pserver__Setup *setup, bool resume)
+{
+    if (!setup->has_restores || resume || is_replica(sp)) {
+        tr_server_program_restore(sp, NULL);
+        return TR_OK;
+    }
+    if (sp->restored && tr_restored_number(sp->restored) == setup->restores)
+        return TR_OK;
+    return tr_fail(TR_EPEER, "server %d was not asked to read the checkpoint that the job goes on from", sp->part.server);
+}
+
 static tr_status set_up(tr_server_program *sp, const Trireme__Pserver__Setup *setup, const tr_policy *policy, const void *packed,
                         uint64_t bytes, bool resume)
 {
     tr_state *state = sp->left_state;
     char      name[TR_SEGMENT_NAME];
 
+    TR_TRY(check_restored(sp, setup, resume));
     sp->left_state = NULL;
     if (!resume) {
         tr_state_free(state, true);

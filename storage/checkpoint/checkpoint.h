@@ -58,6 +58,13 @@ tr_checkpoint_run tr__run_of_manifest(const tr_manifest *manifest);
 /* Describe a table of a part. */
 Trireme__Checkpoint__Table *tr__table_describe(const tr_job_table *table);
 const tr_manifest *tr__checkpoint_manifest(const tr_checkpoint *checkpoint);
+/* A sparse table of all parts. */
+typedef struct tr__whole_table {
+    const Trireme__Checkpoint__Table *about;           /* of one part */
+    int64_t rows, updates;            /* the most updates of all parts: servers that make updates independently count them separately */
+} tr__whole_table;
+/* The tables, sorted by name. */
+const tr__whole_table *tr__checkpoint_tables_of(int *count, const tr_checkpoint *checkpoint);
 /* Read the whole file, malloc'ed. */
 uint8_t  *tr_manifest_pack(size_t *size, const tr_manifest *manifest);
 /* Read bytes of a part from `offset` on, verified. `at` is the folder. Opens the file in each call. */

@@ -30,6 +30,8 @@ struct tr_checkpoint {
     piece       *piece;               /* all tensors except those of tables, sorted by name, whole arrays first, then by row */
     array       *array;
     int          pieces, arrays;
+    tr__whole_table *table;
+    int          tables;
 };
 
 /* == pieces to arrays ============================================================================ */
@@ -101,6 +103,50 @@ static tr_status join_all(tr_checkpoint *c)
         TR_TRY(join(&c->array[c->arrays++], &c->piece[from], to - from));
     }
     return TR_OK;
+}
+
+/* == parts of tables to tables =================================================================== */
+
+static int compare_tables(const void *left, const void *right)
+{
+    return strcmp(((const tr__whole_table *)left)->about->name, ((const tr__whole_table *)right)->about->name);
+}
+
+static void join_tables(tr_checkpoint *c)
+{
+    const tr_manifest *m = c->manifest;
+    size_t             count = 0;
+
+    for (size_t i = 0; i < m->n_parts; i++)
+        count += m->parts[i]->n_tables;
+    tr__whole_table *all = c->table = tr__must_array(count + 1, sizeof *all);
+    for (size_t i = 0, at = 0; i < m->n_parts; i++)
+        for (size_t j = 0; j < m->parts[i]->n_tables; j++, at++)
+            all[at] = (tr__whole_table){m->parts[i]->tables[j], 0, (int64_t)m->parts[i]->tables[j]->updates};
+    qsort(all, count, sizeof *all, compare_tables);
+    for (size_t i = 0; i < count; i++) {
+        tr__whole_table *last = c->tables ? &all[c->tables - 1] : NULL;
+        if (!last || compare_tables(last, &all[i]))
+            all[c->tables++] = all[i];
+        else if (all[i].updates > last->updates)
+            last->updates = all[i].updates;
+    }
+}
+
+static void count_rows(const tr_checkpoint *c, const tr_part *part)
+{
+    tr__whole_table *found = NULL;
+
+    for (size_t i = 0; i < part->n_tensors; i++) {
+        const tr_part_tensor      *t = part->tensors[i];
+        Trireme__Checkpoint__Table named = {.name = t->name};
+        const tr__whole_table      key = {.about = &named};
+        if (t->kind != TRIREME__CHECKPOINT__KIND__TABLE || t->candidates)
+            continue;
+        if (!found || strcmp(found->about->name, t->name) != 0)        /* tensors of a table stand together */
+            found = bsearch(&key, c->table, (size_t)c->tables, sizeof *c->table, compare_tables);
+        found->rows += t->dims[0];
+    }
 }
 
 /* == files ======================================================================================= */
@@ -251,6 +297,9 @@ tr_status tr_checkpoint_open(tr_checkpoint **out, const char *folder)
     for (size_t i = 0; i < c->manifest->n_parts; i++)
         TR_TRY_GOTO(fail, check_size(c, c->manifest->parts[i]));
     TR_TRY_GOTO(fail, join_all(c));
+    join_tables(c);
+    for (size_t i = 0; i < c->manifest->n_parts; i++)
+        count_rows(c, c->manifest->parts[i]);
     *out = c;
     return TR_OK;
 fail:
@@ -265,6 +314,7 @@ void tr_checkpoint_free(tr_checkpoint *c)
     tr_manifest_free(c->manifest);
     free(c->piece);
     free(c->array);
+    free(c->table);
     free(c->folder);
     free(c);
 }
@@ -279,6 +329,12 @@ tr_status tr_checkpoint_verify(const tr_checkpoint *c)
 /* == contents ======================================================================================== */
 
 const tr_manifest *tr__checkpoint_manifest(const tr_checkpoint *c) { return c->manifest; }
+
+const tr__whole_table *tr__checkpoint_tables_of(int *count, const tr_checkpoint *c)
+{
+    *count = c->tables;
+    return c->table;
+}
 const void *tr_checkpoint_tasks(size_t *size, const tr_checkpoint *c)
 {
     *size = c->manifest->has_tasks ? c->manifest->tasks.len : 0;

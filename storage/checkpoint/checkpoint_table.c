@@ -1,5 +1,6 @@
 /* checkpoint_table.c - sparse tables of checkpoints: the description of a table in a part, and its rows joined from all parts. */
 #include "storage/checkpoint/checkpoint.h"
+#include "storage/checkpoint/rows_ahead.h"
 #include "storage/checkpoint/table_description.h"
 
 #include <stdlib.h>
@@ -61,97 +62,34 @@ about *tr__table_describe(const tr_job_table *table)
 
 /* == reading ========================================================================================== */
 
-/* Find the next table after `name` in alphabetical order; NULL: there is none. */
-static const about *next_table(const tr_manifest *m, const char *name)
-{
-    const about *next = NULL;
-
-    for (size_t i = 0; i < m->n_parts; i++)
-        for (size_t j = 0; j < m->parts[i]->n_tables; j++) {
-            const about *t = m->parts[i]->tables[j];
-            if (strcmp(t->name, name) > 0 && (!next || strcmp(t->name, next->name) < 0))
-                next = t;
-        }
-    return next;
-}
-
-static const about *table_at(const tr_manifest *m, int index)
-{
-    const about *t = next_table(m, "");
-
-    for (int i = 0; t && i < index; i++)
-        t = next_table(m, t->name);
-    return t;
-}
-
 int tr_checkpoint_tables(const tr_checkpoint *c)
 {
-    int count = 0;
+    int count;
 
-    for (const about *t = table_at(tr__checkpoint_manifest(c), 0); t; count++)
-        t = next_table(tr__checkpoint_manifest(c), t->name);
+    tr__checkpoint_tables_of(&count, c);
     return count;
 }
 
-static bool is_of(const tr_part_tensor *t, const char *name)
+static const tr__whole_table *table_at(const tr_checkpoint *c, int index)
 {
-    return t->kind == TRIREME__CHECKPOINT__KIND__TABLE && !strcmp(t->name, name);
+    int count;
+
+    return tr__checkpoint_tables_of(&count, c) + index;
 }
 
 void tr_checkpoint_table(tr_job_table *out, int64_t *rows, const tr_checkpoint *c, int index)
 {
-    const tr_manifest *m = tr__checkpoint_manifest(c);
-    const about       *first = table_at(m, index);
+    const tr__whole_table *table = table_at(c, index);
 
-    *out = tr__described_table(first);
-    *rows = 0;
-    for (size_t i = 0; i < m->n_parts; i++) {
-        const about *here = tr__find_description(m->parts[i], first->name);
-        if (here && (int64_t)here->updates > out->updates)     /* servers that make updates independently count them separately */
-            out->updates = (int64_t)here->updates;
-        for (size_t j = 0; j < m->parts[i]->n_tensors; j++)
-            if (is_of(m->parts[i]->tensors[j], first->name) && !m->parts[i]->tensors[j]->candidates)
-                *rows += m->parts[i]->tensors[j]->dims[0];
-    }
+    *out = tr__described_table(table->about);
+    out->updates = table->updates;
+    *rows = table->rows;
 }
 
-typedef tr_status (*take_rows)(void *payload, const void *rows, uint64_t bytes, bool are_candidates);
-
-/* The tensors [from, *end) of the part lie close together, so one read takes all of them. */
-static tr_status read_run(const tr_part *part, const char *folder, const char *name, size_t from, size_t *end, take_rows take,
-                          void *payload)
+static tr_status read_whole(const tr_checkpoint *c, const char *table, tr_take_rows take, void *payload)
 {
-    static const uint64_t RUN = 32 << 20;
-    const uint64_t        begin = part->tensors[from]->offset;
-    uint64_t              until = begin;
-
-    for (*end = from; *end < part->n_tensors && is_of(part->tensors[*end], name); ++*end) {
-        const tr_part_tensor *t = part->tensors[*end];
-        if (t->offset < until || (*end > from && t->offset + t->bytes - begin > RUN))
-            break;
-        until = t->offset + t->bytes;
-    }
-    uint8_t *bytes = malloc(until - begin + 1);
-    if (!bytes)
-        return tr_fail(TR_ENOMEM, "no memory for %llu bytes of table '%s'", (unsigned long long)(until - begin), name);
-    tr_status status = tr_part_read(part, folder, begin, until - begin, bytes);
-    for (size_t i = from; status == TR_OK && i < *end; i++)
-        status = take(payload, bytes + (part->tensors[i]->offset - begin), part->tensors[i]->bytes, part->tensors[i]->candidates);
-    free(bytes);
-    return status;
-}
-
-static tr_status read_all(const tr_checkpoint *c, const char *name, take_rows take, void *payload)
-{
-    const tr_manifest *m = tr__checkpoint_manifest(c);
-
-    for (size_t i = 0; i < m->n_parts; i++)
-        for (size_t from = 0, end; from < m->parts[i]->n_tensors; from = end) {
-            end = from + 1;
-            if (is_of(m->parts[i]->tensors[from], name))
-                TR_TRY(read_run(m->parts[i], tr_checkpoint_folder(c), name, from, &end, take, payload));
-        }
-    return TR_OK;
+    const tr_rows_wanted wanted = {.table = table, .shard_count = TR_SHARDS};
+    return tr__checkpoint_read_rows(c, &wanted, take, payload);
 }
 
 typedef struct packed {
@@ -159,10 +97,11 @@ typedef struct packed {
     uint64_t bytes;
 } packed;
 
-static tr_status append(void *payload, const void *rows, uint64_t bytes, bool are_candidates)
+static tr_status append(void *payload, const about *table, const void *rows, uint64_t bytes, bool are_candidates)
 {
     packed *to = payload;
 
+    (void)table;
     if (!are_candidates) {
         memcpy(to->data + to->bytes, rows, bytes);
         to->bytes += bytes;
@@ -184,10 +123,10 @@ tr_status tr_checkpoint_read_table(void **out, int64_t *bytes, const tr_checkpoi
 
     TR_TRY(check_index(c, index, "tr_checkpoint_read_table"));
     tr_checkpoint_table(&table, &rows, c, index);
-    packed all = {malloc((uint64_t)rows * tr__described_stride(table_at(tr__checkpoint_manifest(c), index), false) + 1), 0};
+    packed all = {malloc((uint64_t)rows * tr__described_stride(table_at(c, index)->about, false) + 1), 0};
     if (!all.data)
         return tr_fail(TR_ENOMEM, "no memory for the %lld rows of table '%s'", (long long)rows, table.name);
-    const tr_status status = read_all(c, table.name, append, &all);
+    const tr_status status = read_whole(c, table.name, append, &all);
     if (status != TR_OK) {
         free(all.data);
         return status;
@@ -199,10 +138,11 @@ tr_status tr_checkpoint_read_table(void **out, int64_t *bytes, const tr_checkpoi
 
 /* == into a scope ====================================================================================== */
 
-static tr_status put(void *payload, const void *rows, uint64_t bytes, bool are_candidates)
+static tr_status put(void *payload, const about *from, const void *rows, uint64_t bytes, bool are_candidates)
 {
     tr_table *table = payload;
 
+    (void)from;
     if (are_candidates && tr_table_get_config(table)->entry_count < 2)
         return TR_OK;                                  /* a table that makes rows at the first update needs no counts of candidates */
     return (are_candidates ? tr_table_unpack_candidates : tr_table_unpack)(table, rows, bytes);
@@ -236,7 +176,7 @@ tr_status tr_checkpoint_load_table(tr_scope *scope, const tr_checkpoint *c, int 
         config = tv->config;
     }
     TR_TRY(tr_table_create(&table, &config, &here));
-    const tr_status status = read_all(c, from.name, put, table);
+    const tr_status status = read_whole(c, from.name, put, table);
     if (status != TR_OK) {
         tr_table_free(table);
         return status;

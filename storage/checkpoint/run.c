@@ -434,18 +434,38 @@ static void add_line(char **text, const char *line)
     *text = more;
 }
 
-static tr_checkpoint *open_valid(char **refused, const char *path)
-{
-    tr_checkpoint *c = NULL;
+typedef tr_status (*check_checkpoint)(const tr_checkpoint *checkpoint, void *payload);
 
-    if (tr_checkpoint_open(&c, path) == TR_OK && tr_checkpoint_verify(c) == TR_OK)
-        return c;
+/* *out is NULL where the checkpoint is damaged. */
+static tr_status open_valid(tr_checkpoint **out, char **refused, const char *path, check_checkpoint check, void *payload)
+{
+    tr_status  status = tr_checkpoint_open(out, path);
+    const bool is_open = status == TR_OK;
+
+    if (is_open)
+        status = check(*out, payload);
+    if (status == TR_OK)
+        return TR_OK;
+    tr_checkpoint_free(*out);
+    *out = NULL;
+    if (is_open && status != TR_EFORMAT && status != TR_EIO)
+        return status;
     add_line(refused, tr_error());
-    tr_checkpoint_free(c);
-    return NULL;
+    return TR_OK;
+}
+
+static tr_status verify(const tr_checkpoint *checkpoint, void *payload)
+{
+    (void)payload;
+    return tr_checkpoint_verify(checkpoint);
 }
 
 tr_status tr_checkpoint_open_newest(tr_checkpoint **out, char **refused, const char *folder)
+{
+    return tr_checkpoint_open_newest_by(out, refused, folder, verify, NULL);
+}
+
+tr_status tr_checkpoint_open_newest_by(tr_checkpoint **out, char **refused, const char *folder, check_checkpoint check, void *payload)
 {
     tr_checkpoint *found = NULL;
     tr_folder      all;
@@ -456,16 +476,16 @@ tr_status tr_checkpoint_open_newest(tr_checkpoint **out, char **refused, const c
     for (int i = 0; status == TR_OK && !found && i < all.count; i++) {
         char *path = tr_checkpoint_path(folder, all.item[i].step);
         if (all.item[i].has_manifest && owns(folder, tr_folder_run(&all.item[i]).number))
-            found = open_valid(refused, path);
+            status = open_valid(&found, refused, path, check, payload);
         free(path);
     }
     tr_folder_free(&all);
     *out = found;
-    if (status != TR_OK || found)
-        return status;
-    status = tr_fail(TR_ENOTFOUND, "there is no checkpoint in '%s' that can be used%s%.2000s", folder, *refused ? ":\n" : "",
-                     *refused ? *refused : "");
-    free(*refused);
-    *refused = NULL;
+    if (status == TR_OK && !found)
+        status = tr_fail(TR_ENOTFOUND, "there is no checkpoint in '%s' that can be used%s%.2000s", folder, *refused ? ":\n" : "", *refused ? *refused : "");
+    if (status != TR_OK) {
+        free(*refused);
+        *refused = NULL;
+    }
     return status;
 }

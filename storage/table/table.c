@@ -114,6 +114,36 @@ tr_status tr_table_create(tr_table **out, const tr_table_config *config, const t
     return TR_OK;
 }
 
+/* Let the table count keys without rows, or count none. */
+static tr_status configure_candidates(tr_table *t, const tr_table_config *config, const tr_table_segment *place)
+{
+    const tr_slots_config none = {0, place->first_shard, place->shard_count, 0};
+    char                  text[TR_SEGMENT_NAME];
+    const char           *name = path(text, sizeof text, place->name, "waiting");
+
+    if (config->entry_count > 1)
+        return t->candidates ? TR_OK : tr_slots_create(&t->candidates, name, &none);
+    if (t->candidates && name)
+        tr_slots_remove(name);
+    tr_slots_free(t->candidates);
+    t->candidates = NULL;
+    return TR_OK;
+}
+
+tr_status tr_table_configure(tr_table *table, const tr_table_config *config, const tr_table_segment *place)
+{
+    const tr_table_config *now = &table->config;
+
+    TR_TRY(tr_table_check_config(config));
+    if (config->dtype != now->dtype || config->width != now->width || config->states != now->states)
+        return tr_fail(TR_ESHAPE, "it has rows of %lld %s with %d states, the program wants %lld %s with %d", (long long)now->width,
+                       tr_dtype_name(now->dtype), now->states, (long long)config->width, tr_dtype_name(config->dtype), config->states);
+    TR_TRY(configure_candidates(table, config, place));
+    table->config = *config;
+    tr__table_notes_of(table)->digest = digest(config);
+    return TR_OK;
+}
+
 tr_status tr_table_attach(tr_table **out, const tr_table_config *config, const tr_table_segment *place, uint64_t step)
 {
     tr_table *t = NULL;

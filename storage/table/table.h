@@ -38,6 +38,10 @@ tr_status tr_table_create(tr_table **out, const tr_table_config *config, const t
 tr_status tr_table_attach(tr_table **out, const tr_table_config *config, const tr_table_segment *place, uint64_t step);
 /* Roll back the last update if it is of a later step. Nothing may have been updated since. */
 void      tr_table_go_back(tr_table *table, uint64_t step);
+/* Give a table that was just made and filled another configuration, whose rows have the same type, width and states: other admission, other
+ * first values. `place` is that of tr_table_create. Keys that are counted and have no row yet are dropped if the new one counts none.
+ * TR_ESHAPE: its rows are others. */
+tr_status tr_table_configure(tr_table *table, const tr_table_config *config, const tr_table_segment *place);
 void      tr_table_free(tr_table *table);
 /* Remove the segments of this name. */
 void      tr_table_remove(const char *name);

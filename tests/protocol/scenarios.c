@@ -7,7 +7,7 @@
  * or more commands, a line "----", what happens, an empty line. Commands:
  *
  *     job servers=1 trainers=2 mode=sync ...    what the job is; first. More words: standbys=N, and replicas, replacements, snapshots,
- *                                               rows, lossy (what is lost is said again), unreported (MPI says of no death), tasks=N
+ *                                               rows, restores (it goes on from a checkpoint), lossy (what is lost is said again), unreported (MPI says of no death), tasks=N
  *     start                                     all ranks begin; what follows shows the messages of the start
  *     start quietly                             the same without a word
  *     trainer 0 step [push ...]                 what trainers do next (tests/support/sim_script.c has the words); all at once by "trainers step"
@@ -229,6 +229,8 @@ static void set_option(script *s, char *word)
         s->options.replacements = true;
     else if (!value && !strcmp(word, "snapshots"))
         s->options.snapshots = true;
+    else if (!value && !strcmp(word, "restores"))
+        s->options.restores = true;
     else if (!value && !strcmp(word, "rows"))
         s->options.has_rows = true;
     else if (!value && !strcmp(word, "lossy"))

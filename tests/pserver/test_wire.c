@@ -22,7 +22,7 @@ TEST(a_header_has_these_bytes)
 {
     uint8_t out[TR_WIRE_HEADER];
 
-    assert_int_equal(TR_WIRE_PUSH, 8);
+    assert_int_equal(TR_WIRE_PUSH, 10);
     tr_wire_encode(out, &sample);
     assert_memory_equal(out, golden, sizeof golden);
 }

@@ -48,6 +48,8 @@ typedef struct sim_options {
     bool        rounds;               /* parameters and rows come back in bfloat16 */
     bool        snapshots;                 /* now and then, and a last one */
     const sim_snapshot *from;         /* a job of other numbers of servers goes on from here; NULL: it begins anew */
+    bool        restores;             /* trainers let servers read a checkpoint before the setup; there are two, and the newer one is damaged on the last
+                                       * server */
     bool        replicas;             /* of each server, on another host */
     bool        standbys_there;         /* on that one, every other standby */
     bool        replacements;                /* standbys take the places of trainers, too */

@@ -136,9 +136,11 @@ tr_sim_plan sim__scripted_go_on(sim_trainer *t)
 {
     if (tr_client_done(t->client) < t->ticket || t->made < t->posted)
         return (tr_sim_plan){TR_SIM_WAIT, t->ticket};
-    if (t->phase == SIM_START) {
-        t->ticket = sim__ask(t, SIM_OP_SET_UP, 0);
-        t->phase = SIM_SETUP;
+    if (t->phase == SIM_START || t->phase == SIM_RESTORE) {
+        if (t->phase == SIM_START)
+            sim__begin(t);
+        else
+            sim__has_restored(t);
         return (tr_sim_plan){TR_SIM_WAIT, t->ticket};
     }
     if (t->phase == SIM_GOODBYE || t->phase == SIM_END) {

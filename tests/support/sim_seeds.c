@@ -78,6 +78,7 @@ void sim_check_going_on(const sim_options *before, const sim_snapshot *from)
     options.servers = 1 + (before->servers + (int)(before->seed / 2 % 2)) % 3;
     options.snapshots = false;
     options.from = from;
+    options.restores = true;
     sim_check_run(&options);
 }
 

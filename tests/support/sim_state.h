@@ -55,6 +55,7 @@ typedef struct sim_place {
     uint64_t   tasks_bytes;
     uint8_t   *board;                 /* what trainers have posted */
     uint64_t   board_bytes;
+    uint64_t   reading;               /* number of the checkpoint that it reads; 0: values of one */
 } sim_place;
 
 /* Leased tasks of a trainer: `skip` of the first counts on. */
@@ -79,7 +80,7 @@ typedef struct sim_rows {
     tr_client_rows call;
 } sim_rows;
 
-typedef enum sim_phase { SIM_START, SIM_SETUP, SIM_TOLD_TASKS, SIM_FIRST_PULL, SIM_PULL, SIM_MEET, SIM_STAY, SIM_LAST, SIM_GOODBYE, SIM_END } sim_phase;
+typedef enum sim_phase { SIM_START, SIM_RESTORE, SIM_SETUP, SIM_TOLD_TASKS, SIM_FIRST_PULL, SIM_PULL, SIM_MEET, SIM_STAY, SIM_LAST, SIM_GOODBYE, SIM_END } sim_phase;
 
 typedef struct sim_trainer {
     sim_job    *job;
@@ -115,6 +116,8 @@ typedef struct sim_trainer {
     int         idle;                 /* of its steps, the last ones, were made without a gradient: others waited for them */
     bool        has_stopped;          /* it has asked all to end */
     tr_client_post post;
+    uint32_t    checkpoint;           /* that it asks for: the newest is 2 */
+    tr_client_restored restored[SIM_SERVERS];
     int         wish[SIM_WISHES];     /* what it was asked to do (sim_script.c), a ring */
     unsigned    wishes_first, wishes_end;
 } sim_trainer;
@@ -129,7 +132,7 @@ typedef struct sim_meeting {
 /* What a trainer asks of its core, in the turn of who drives; `data` and `weight` of the commands are not used. */
 typedef enum sim_op {
     SIM_OP_SET_UP, SIM_OP_SET, SIM_OP_PUSH, SIM_OP_PUSH_COMPRESSED, SIM_OP_PUSH_ROWS, SIM_OP_STEP_END, SIM_OP_STEP_IDLE, SIM_OP_PULL, SIM_OP_PULL_ROWS,
-    SIM_OP_STAY, SIM_OP_GOODBYE, SIM_OP_TASKS, SIM_OP_TASK_ASK, SIM_OP_TASK_END, SIM_OP_POST,
+    SIM_OP_STAY, SIM_OP_GOODBYE, SIM_OP_TASKS, SIM_OP_TASK_ASK, SIM_OP_TASK_END, SIM_OP_POST, SIM_OP_RESTORE,
     SIM_OP_SNAPSHOT, SIM_OP_REST, SIM_OP_FLUSH     /* from here on they are no operations */
 } sim_op;
 
@@ -316,3 +319,7 @@ void      sim__ask_now(sim_trainer *t, sim_op op);
 void      sim__trainer_command(sim_trainer *t, const tr_command *command);
 /* Do the next thing. */
 tr_sim_plan sim__trainer_go_on(sim_trainer *t);
+/* Begin: ask for the setup, or for a checkpoint before it. */
+void      sim__begin(sim_trainer *t);
+/* All servers have answered. False: another checkpoint is asked for. */
+bool      sim__has_restored(sim_trainer *t);

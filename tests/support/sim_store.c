@@ -495,6 +495,38 @@ static void store_thaw(void *self)
     thaw(self);
 }
 
+/* == a checkpoint that the job goes on from ======================================================== */
+
+static void restored_now(void *payload)
+{
+    sim_applied     *a = payload;
+    const sim_place *p = a->place;
+    const bool       is_damaged = p->reading == 2 && p->job->place + p->job->options.servers - 1 == p;
+
+    if (sim__is_there(a))
+        tr_server_restored(p->server, is_damaged ? tr_fail(TR_EFORMAT, "chunk 7 is damaged") : TR_OK);
+}
+
+static void read_checkpoint(sim_place *p, uint64_t number)
+{
+    sim_applied *a = sim__later(p);
+
+    p->reading = number;
+    tr_sim_call(p->job->sim, a->rank, 1 + (int64_t)tr_sim_random(p->job->sim, p->job->options.is_scripted ? 1 : 100000), restored_now, a);
+}
+
+static void store_restore(void *self, const char *path, uint64_t number)
+{
+    sim__tell(self, "reads its part of %s", path);
+    read_checkpoint(self, number);
+}
+
+static void store_fill(void *self)
+{
+    sim__tell(self, "reads its first values");
+    read_checkpoint(self, 0);
+}
+
 static tr_store store_over(sim_place *p)
 {
     return (tr_store){.self = p, .worker = p,
@@ -504,6 +536,7 @@ static tr_store store_over(sim_place *p)
         .tasks = store_tasks, .board = store_board, .generation = store_generation, .set_replica_rank = store_set_replica_rank,
         .replica_rank = store_replica_rank, .counts = store_counts,
         .piece = store_piece, .apply = store_apply, .commit = store_commit,
+        .restore = store_restore, .fill = store_fill,
         .snapshot = p->job->options.snapshots ? sim__store_snapshot : NULL, .freeze = store_freeze, .thaw = store_thaw,
         .frozen_value = store_frozen_value, .frozen_rows = store_frozen_rows,
     };

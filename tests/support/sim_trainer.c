@@ -127,6 +127,9 @@ static void pack_setup(sim_job *job, int server, tr_client_setup *out)
     table.shard_count = 1;
     setup.n_tables = !job->options.is_scripted || job->options.has_rows;
     setup.tables = &tables;
+    uint64_t step;
+    setup.has_restores = job->options.restores && !tr_client_resumes(job->trainer[0].client, &step);
+    setup.restores = 1;
     setup.has_tasks = server == 0 && job->options.from && job->options.from->tasks;
     setup.tasks.data = setup.has_tasks ? job->options.from->tasks : NULL;
     setup.tasks.len = setup.has_tasks ? job->options.from->tasks_size : 0;
@@ -360,6 +363,38 @@ static void set_value(sim_trainer *t, int of)
     tr_client_set(t->client, b->server, local + (of % 2 ? count : 0), (of % 2 ? momentum : t->param) + b->at, (uint64_t)b->size * sizeof *momentum);
 }
 
+static void ask_restore(sim_trainer *t)
+{
+    static const char *const paths[] = {"/checkpoints/step-1", "/checkpoints/step-2"};
+    tr_client_restore(t->client, paths[t->checkpoint - 1], t->checkpoint, t->restored);
+}
+
+void sim__begin(sim_trainer *t)
+{
+    uint64_t   step;
+    const bool restores = t->job->options.restores && !t->job->rank[t->rank].standby && !tr_client_resumes(t->client, &step);
+
+    t->checkpoint = restores ? 2 : 0;
+    t->ticket = sim__ask(t, restores ? SIM_OP_RESTORE : SIM_OP_SET_UP, 0);
+    t->phase = restores ? SIM_RESTORE : SIM_SETUP;
+}
+
+bool sim__has_restored(sim_trainer *t)
+{
+    bool is_whole = true;
+
+    for (int i = 0; i < t->job->options.servers; i++) {
+        is_whole &= t->restored[i].status == TR_OK;
+        free(t->restored[i].text);
+        t->restored[i].text = NULL;
+    }
+    assert_true(is_whole == (t->checkpoint == 1));     /* all trainers hear the same */
+    t->checkpoint--;
+    t->ticket = sim__ask(t, is_whole ? SIM_OP_SET_UP : SIM_OP_RESTORE, 0);
+    t->phase = is_whole ? SIM_SETUP : SIM_RESTORE;
+    return is_whole;
+}
+
 static void make_request(sim_trainer *t, sim_op op, uint32_t of)
 {
     tr_client *client = t->client;
@@ -380,6 +415,7 @@ static void make_request(sim_trainer *t, sim_op op, uint32_t of)
     case SIM_OP_TASK_ASK:
     case SIM_OP_TASK_END:        sim__tasks_command(t, op, of); break;
     case SIM_OP_POST:            sim__meet_command(t); break;
+    case SIM_OP_RESTORE:         ask_restore(t); break;
     case SIM_OP_SNAPSHOT:        sim__snapshot_command(t, of); break;
     case SIM_OP_REST:            tr_client_rest(client); break;
     case SIM_OP_FLUSH:           break;
@@ -500,8 +536,9 @@ tr_sim_plan sim__trainer_go_on(sim_trainer *t)
         return (tr_sim_plan){TR_SIM_WAIT, t->ticket};
     take_in(t);
     if (t->phase == SIM_START) {
-        t->ticket = sim__ask(t, SIM_OP_SET_UP, 0);
-        t->phase = SIM_SETUP;
+        sim__begin(t);
+    } else if (t->phase == SIM_RESTORE) {
+        sim__has_restored(t);
     } else if (t->phase == SIM_SETUP && t->job->options.tasks) {
         sim__tasks_begin(t);                       /* which may say that it begins behind more steps */
         t->phase = SIM_TOLD_TASKS;

@@ -89,6 +89,16 @@ static tr_status ask_servers(tr_checkpoint_manager *m)
     return TR_OK;
 }
 
+/* Let the servers read their parts, which compares every byte. */
+static tr_status restore_on_servers(const tr_checkpoint *checkpoint, void *manager)
+{
+    char           *path = tr__checkpoints_absolute(tr_checkpoint_folder(checkpoint));
+    const tr_status status = tr_job_restore(((tr_checkpoint_manager *)manager)->job, path, tr_checkpoint_number(checkpoint));
+
+    free(path);
+    return status;
+}
+
 static tr_status find(tr_checkpoint_manager *m)
 {
     const int                index = m->job ? tr_job_index(m->job) : 0;
@@ -101,7 +111,8 @@ static tr_status find(tr_checkpoint_manager *m)
     if (b->origin == TR_ORIGIN_SERVERS)
         tr_beginning_read(&place, m->options.folder, index);
     if (b->origin == TR_ORIGIN_CHECKPOINT) {
-        TR_TRY(tr_checkpoint_open_newest(&m->from, &m->refused, m->options.folder));
+        TR_TRY(m->job ? tr_checkpoint_open_newest_by(&m->from, &m->refused, m->options.folder, restore_on_servers, m)
+                      : tr_checkpoint_open_newest(&m->from, &m->refused, m->options.folder));
         tr_checkpoint_place(&place, m->from, index);
     }
     b->checkpoint = m->from;
@@ -191,7 +202,7 @@ static bool takes(const tr_checkpoint_manager *m, const tr_checkpoint_variable *
         return false;
     if (m->beginning.origin == TR_ORIGIN_SERVERS)
         return tr_checkpoint_find(m->from, v->name) >= 0;
-    return tr__is_first_trainer(m) || !v->is_pulled;
+    return !v->is_pulled || (tr__is_first_trainer(m) && !(m->job && v->is_on_servers));
 }
 
 bool tr_checkpoint_manager_has_old(const tr_checkpoint_manager *manager, const char *name)
@@ -200,23 +211,44 @@ bool tr_checkpoint_manager_has_old(const tr_checkpoint_manager *manager, const c
     return v && manager->beginning.origin == TR_ORIGIN_SERVERS && takes(manager, v);
 }
 
+/* The number of a table in the checkpoint; -1: it is not there. */
+static int find_table(tr_job_table *out, const tr_checkpoint_manager *m, const char *name)
+{
+    int64_t rows;
+    int     first = 0, end = tr_checkpoint_tables(m->from);
+
+    while (first < end) {
+        const int middle = first + (end - first) / 2;
+        tr_checkpoint_table(out, &rows, m->from, middle);
+        const int order = strcmp(out->name, name);
+        if (!order)
+            return middle;
+        first = order < 0 ? middle + 1 : first;
+        end = order < 0 ? end : middle;
+    }
+    return -1;
+}
+
+int64_t tr__checkpoints_updates_of(const tr_checkpoint_manager *m, const char *table)
+{
+    tr_job_table found;
+    return find_table(&found, m, table) < 0 ? 0 : found.updates;
+}
+
+/* In a job the servers have read the rows. */
 static tr_status load_table(const tr_checkpoint_manager *m, const char *name)
 {
     tr_job_table table;
-    int64_t      rows;
+    const int    index = find_table(&table, m, name);
 
-    for (int i = 0; i < tr_checkpoint_tables(m->from); i++) {
-        tr_checkpoint_table(&table, &rows, m->from, i);
-        if (!strcmp(table.name, name)) {
-            const tr_status status = tr_checkpoint_load_table(m->contents.scope, m->from, i);
-            return status == TR_OK
-                       ? TR_OK
-                       : tr_context(status, "for the sparse table '%s' of the checkpoint '%s'", name, tr_checkpoint_folder(m->from));
-        }
-    }
-    return tr_fail(TR_ENOTFOUND,
-                   "the checkpoint '%s' of step %lld has no sparse table '%s', which the program keeps: was it written by another program?",
-                   tr_checkpoint_folder(m->from), (long long)tr_checkpoint_step(m->from), name);
+    if (index < 0)
+        return tr_fail(TR_ENOTFOUND,
+                       "the checkpoint '%s' of step %lld has no sparse table '%s', which the program keeps: was it written by another program?",
+                       tr_checkpoint_folder(m->from), (long long)tr_checkpoint_step(m->from), name);
+    if (m->job)
+        return TR_OK;
+    const tr_status status = tr_checkpoint_load_table(m->contents.scope, m->from, index);
+    return status == TR_OK ? TR_OK : tr_context(status, "for the sparse table '%s' of the checkpoint '%s'", name, tr_checkpoint_folder(m->from));
 }
 
 tr_status tr_checkpoint_manager_load(tr_checkpoint_manager *manager)
@@ -232,7 +264,6 @@ tr_status tr_checkpoint_manager_load(tr_checkpoint_manager *manager)
             names[count++] = c->variables[i].name;
     if (count)
         status = tr_checkpoint_restore(NULL, manager->from, c->program, count, names, trainer, trainers);
-    /* The servers get the rows of tables from trainer 0's variables. */
     for (int i = 0; i < c->count && manager->beginning.checkpoint && tr__is_first_trainer(manager) && status == TR_OK; i++)
         if (c->variables[i].kind == TR_STATE_TABLE)
             status = load_table(manager, c->variables[i].name);

@@ -63,6 +63,14 @@ tr_status tr__checkpoints_claim(tr_checkpoint_manager *m, tr_checkpoint_entry en
 void tr__checkpoints_say(const tr_checkpoint_manager *m, bool is_warning, const char *format, ...) __attribute__((format(printf, 3, 4)));
 tr_status tr__checkpoints_digest(const char **out, tr_checkpoint_manager *m);
 
+/* The number of updates of a sparse table in the checkpoint that the training goes on from. */
+int64_t   tr__checkpoints_updates_of(const tr_checkpoint_manager *m, const char *table);
+
+/* -- checkpoint_setup.c -- */
+
+/* The folder as a path that begins with '/'; malloc'ed. */
+char     *tr__checkpoints_absolute(const char *folder);
+
 /* -- checkpoint_manager_take.c -- */
 
 /* Write a checkpoint, or begin to. Training goes on without one that cannot be written. TR_EPEER: the job has failed. */

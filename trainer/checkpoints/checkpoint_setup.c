@@ -8,7 +8,7 @@
 #include "framework/base/memory.h"
 #include "trainer/checkpoints/checkpoint_manager_state.h"
 
-static char *absolute(const char *folder)
+char *tr__checkpoints_absolute(const char *folder)
 {
     char *here = folder[0] == '/' ? NULL : getcwd(NULL, 0);
     char *path = here ? tr__must_format("%s/%s", here, folder) : tr__must_strdup(folder);
@@ -22,7 +22,7 @@ static void add_facts(tr_checkpoint_manager *m, tr_job_spec *spec)
 {
     m->facts = tr__must_array((size_t)spec->fact_count + 2, sizeof *m->facts);
     memcpy(m->facts, spec->facts, (size_t)spec->fact_count * sizeof *m->facts);
-    m->folder_text = absolute(m->options.folder);
+    m->folder_text = tr__checkpoints_absolute(m->options.folder);
     m->origin_text = tr_checkpoint_origin_text(m->beginning.checkpoint);
     if (!tr_job_is_replacement(m->job))
         m->facts[spec->fact_count++] = (tr_job_fact){"goes on from", m->origin_text};
@@ -39,6 +39,15 @@ void tr_checkpoint_setup_value(tr_job_value *value, const char *source, const tr
     value->source = source;
     value->param = v->param;
     value->state = v->kind;
+    value->is_restored = manager->beginning.checkpoint && v->is_on_servers;
+}
+
+void tr_checkpoint_setup_table(tr_job_table *table, const tr_checkpoint_manager *manager)
+{
+    if (!manager->beginning.checkpoint)
+        return;
+    table->first_rows = NULL;
+    table->updates = tr__checkpoints_updates_of(manager, table->name);
 }
 
 void tr_checkpoint_setup_fill(tr_job_spec *spec, tr_checkpoint_manager *manager)
@@ -51,6 +60,8 @@ void tr_checkpoint_setup_fill(tr_job_spec *spec, tr_checkpoint_manager *manager)
         spec->first_position = b->position;
         spec->first_position_size = b->position_size;
     }
+    spec->restores = b->checkpoint != NULL;
+    spec->restored = b->checkpoint ? tr_checkpoint_number(b->checkpoint) : 0;
     if (!tr__keeps_checkpoints(manager))
         return;
     add_facts(manager, spec);

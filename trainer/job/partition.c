@@ -82,8 +82,10 @@ typedef struct lists {
 static tr_status fill_spec(tr_job_spec *spec, lists *l, const tr_partition *p, tr_checkpoint_manager *manager, tr_scope *scope,
                            tr_program *program)
 {
-    for (int i = 0; i < p->table_count; i++)
+    for (int i = 0; i < p->table_count; i++) {
         TR_TRY(tr_job_describe_table(&l->tables[i], scope, p->tables[i]));
+        tr_checkpoint_setup_table(&l->tables[i], manager);
+    }
     for (int i = 0; i < spec->value_count; i++) {
         l->values[i] = p->spec.values[i];
         TR_TRY(fill_value(&l->values[i], scope, &p->value_rows[i], l->dims[i]));

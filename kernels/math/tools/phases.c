@@ -14,8 +14,11 @@ void tr_phases_init(tr_phases *p, const tr_windows *w, int64_t grain)
     *p = (tr_phases){.w = *w, .taps = w->kernel[0] * w->kernel[1] * w->kernel[2]};
     for (int a = 0; a < 3; a++)
         p->extent[a] = tr_window_reach(w->in[a], w->dilation[a] * (w->kernel[a] - 1) + 1, w->stride[a], 2 * w->pad[a], w->out[a]);
-    p->pitch = ((p->extent[2] + w->stride[2] - 1) / w->stride[2] + grain - 1) / grain * grain;
-    p->row = p->pitch * w->stride[2];
+    if (p->w.stride[2] > p->extent[2])             /* there is one window: no step is made */
+        p->w.stride[2] = p->extent[2] > 1 ? p->extent[2] : 1;
+    const int64_t step = p->w.stride[2];
+    p->pitch = ((p->extent[2] + step - 1) / step + grain - 1) / grain * grain;
+    p->row = tr_size_mul(p->pitch, step);
     p->size = tr_size_add(tr_size_mul(tr_size_mul(p->extent[0], p->extent[1]), p->row), TR_PHASES_ROOM);
 }
 

@@ -100,6 +100,11 @@ typedef struct tr_store {
     void *worker;
     /* Apply these gradients, and report it by tr_server_applied or tr_replica_applied, at once or later. */
     void      (*apply)(void *worker, const tr_update *update);
+    /* Read this server's part of the checkpoint in the folder `path`, for a setup that goes on from it, and report it by tr_server_restored, at
+     * once or later. NULL: this store reads no checkpoints. */
+    void      (*restore)(void *worker, const char *path, uint64_t number);
+    /* After a setup that goes on from that checkpoint: read the values that it takes from there, and report it by tr_server_restored. */
+    void      (*fill)(void *worker);
     /* There will be snapshots: prepare for them. Called after the setup. NULL: the store ignores that. */
     void      (*expect_snapshots)(void *worker);
     /* Copy the state as it is now, and report it by tr_server_snapped, at once or later; no update is applied before that. Then write the

@@ -144,6 +144,16 @@ typedef struct tr_client_task {
 
 uint64_t tr_client_task_request(tr_client *client, const tr_client_task *task);
 
+/* What a server has made of its part of a checkpoint. */
+typedef struct tr_client_restored {
+    tr_status status;                 /* TR_OK: it has it. TR_EFORMAT, TR_EIO: the checkpoint is damaged. Else the job cannot go on */
+    char     *text;                   /* why not; malloc'ed */
+} tr_client_restored;
+
+/* Before the setup: let all servers read their parts of the checkpoint in the folder `path`, which has this number. `restored` has room for all
+ * servers; it and `path` live until the ticket is done. */
+uint64_t tr_client_restore(tr_client *client, const char *path, uint64_t number, tr_client_restored *restored);
+
 /* A message to server 0's board (board.h). The struct lives until the ticket is done. */
 typedef struct tr_client_post {
     uint8_t       *packed;            /* a Post; the client frees it */

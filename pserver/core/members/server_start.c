@@ -21,6 +21,7 @@
 struct tr__start {
     uint64_t *value_filled;           /* of each first value: bytes that have arrived */
     uint32_t  values_missing;
+    bool      is_filling;             /* the store reads values of a checkpoint */
     bool      has_values;             /* all first values are here */
     Trireme__Pserver__Join **join;    /* of each trainer; NULL: it has not joined */
     uint64_t *even;                   /* of each trainer: steps that every server had settled when the trainer joined */
@@ -107,7 +108,7 @@ static tr_status lay_out(tr_server *server)
 
 static tr_status finish_values(tr_server *server)
 {
-    if (server->start->values_missing)
+    if (server->start->values_missing || server->start->is_filling)
         return TR_OK;
     TR_TRY(server->store.ready(server->store.self));
     TR_TRY(tr__pulls_keep_copies(server));
@@ -129,14 +130,20 @@ static tr_status set_up_store(tr_server *server, const void *packed, uint64_t by
 static tr_status take_beginning(tr_server *server, const void *packed, uint64_t bytes)
 {
     Trireme__Pserver__Setup *now = server->setup, *before = trireme__pserver__setup__unpack(NULL, bytes, packed);
-    bool                     is_same = before && before->n_tables == now->n_tables;
+    bool                     is_same = before && before->n_tables == now->n_tables && before->n_values == now->n_values;
 
+    for (size_t i = 0; is_same && i < now->n_values; i++) {
+        now->values[i]->has_is_restored = before->values[i]->has_is_restored;
+        now->values[i]->is_restored = before->values[i]->is_restored;
+    }
     for (size_t i = 0; is_same && i < now->n_tables; i++) {
         now->tables[i]->has_updates = before->tables[i]->has_updates;
         now->tables[i]->updates = before->tables[i]->updates;
     }
     if (is_same) {
         free(now->tasks.data);
+        now->has_restores = before->has_restores;
+        now->restores = before->restores;
         now->has_tasks = before->has_tasks;
         now->tasks = before->tasks;
         before->has_tasks = false;
@@ -192,11 +199,17 @@ tr_status tr__start_on_setup(tr_server *server, const tr__trainer *trainer, cons
     server->setup = setup;
     TR_TRY(check_setup(server, setup));
     TR_TRY(lay_out(server));
+    if (setup->has_restores && !server->store.fill)
+        return tr_fail(TR_EPEER, "%s reads no checkpoints", tr_roster_name(server->roster, server->roster->self));
     if (wire->setup.resumes)
         return resume_state(server, wire, payload);
     TR_TRY(set_up_store(server, payload, wire->bytes, false));
     for (size_t i = 0; i < setup->n_values; i++)
-        server->start->values_missing += setup->values[i]->bytes != 0;
+        server->start->values_missing += setup->values[i]->bytes != 0 && !setup->values[i]->is_restored;
+    if (setup->has_restores) {
+        server->start->is_filling = true;
+        server->store.fill(server->store.worker);
+    }
     return finish_values(server);
 }
 
@@ -369,6 +382,27 @@ static tr_status run(tr_server *server)
     return status;
 }
 
+/* Have all trainers joined? */
+static bool is_complete(const tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++)
+        if (!server->start->join[i])
+            return false;
+    return true;
+}
+
+tr_status tr__start_filled(tr_server *server, tr_status status)
+{
+    if (status != TR_OK)
+        return tr_context(status, "while %s went on from a checkpoint", tr_roster_name(server->roster, server->roster->self));
+    server->start->is_filling = false;
+    TR_TRY(finish_values(server));
+    if (!server->start->has_values || !is_complete(server))
+        return TR_OK;
+    TR_TRY(compare_all(server));
+    return run(server);
+}
+
 tr_status tr__start_on_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
     if (trainer->has_joined)
@@ -386,6 +420,8 @@ tr_status tr__start_on_join(tr_server *server, tr__trainer *trainer, const tr_wi
         if (!server->start->join[i])
             return TR_OK;
     }
+    if (server->start->is_filling)
+        return TR_OK;
     if (!server->start->has_values)                /* trainer 0 sends JOIN after all values */
         return tr_fail(TR_EPEER, "%s joined before its first values were complete",
                        tr__server_trainer_name(server, &server->trainer[0]));

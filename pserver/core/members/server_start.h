@@ -12,6 +12,8 @@ tr_status tr__start_on_setup(tr_server *server, const tr__trainer *trainer, cons
 uint8_t  *tr__start_value_buffer(tr_server *server, const tr_wire *wire);
 /* VALUE, whose payload was received into tr__start_value_buffer. */
 tr_status tr__start_on_value(tr_server *server, const tr_wire *wire);
+/* The store has read the values that the setup takes from a checkpoint, or has failed (the text is tr_error()'s). */
+tr_status tr__start_filled(tr_server *server, tr_status status);
 /* JOIN. When all trainers have joined with equal facts, the server is running. */
 tr_status tr__start_on_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* JOIN of a replacement, whose facts must equal those of the other trainers. */

@@ -13,6 +13,7 @@
 #include "pserver/core/members/server_describe.h"
 #include "pserver/core/members/server_members.h"
 #include "pserver/core/members/server_serving.h"
+#include "pserver/core/members/server_restore.h"
 #include "pserver/core/members/server_start.h"
 #include "pserver/core/server/server_requests.h"
 #include "pserver/core/server/server_rules.h"
@@ -73,6 +74,7 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
     tr__decisions_new(server);
     tr__members_new(server);
     tr__copy_new(server);
+    tr__restore_new(server);
     tr__start_new(server);
     tr__serving_send_to_all(server);
     return server;
@@ -84,6 +86,7 @@ void tr_server_free(tr_server *server)
         return;
     tr_outbox_deinit(&server->outbox);             /* its messages count down loans of pulls */
     tr__start_free(server);
+    tr__restore_free(server);
     tr__copy_free(server);
     tr__members_free(server);
     tr__decisions_free(server);
@@ -363,6 +366,20 @@ void tr_server_snapped(tr_server *server, int64_t now)
 void tr_server_written(tr_server *server, const uint8_t *part, size_t size, const char *error)
 {
     tr__snapshots_written(server, part, size, error);
+    run_until_idle(server);
+}
+
+void tr_server_restored(tr_server *server, tr_status status)
+{
+    if (server->status != TR_OK)
+        return;
+    if (tr__restore_is_reading(server)) {
+        tr__restore_read(server, status);
+    } else {
+        const tr_status filled = tr__start_filled(server, status);
+        if (filled != TR_OK)
+            tr__server_fail(server, filled);
+    }
     run_until_idle(server);
 }
 

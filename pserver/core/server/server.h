@@ -58,6 +58,8 @@ void       tr_server_snapped(tr_server *server, int64_t now);
 void       tr_server_frozen(tr_server *server, tr_status status);
 /* The copy is on disk: `part` is the packed Part. NULL: it is not, and `error` says why. */
 void       tr_server_written(tr_server *server, const uint8_t *part, size_t size, const char *error);
+/* The store has read its part of a checkpoint, or the values of a setup that goes on from it, or has failed (the text is tr_error()'s). */
+void       tr_server_restored(tr_server *server, tr_status status);
 /* Has every trainer left, or died in a mode that survives this, and is every step settled? A server that is done still answers repeated
  * requests. */
 bool       tr_server_is_done(const tr_server *server);

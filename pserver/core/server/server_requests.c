@@ -5,6 +5,7 @@
 #include "pserver/core/members/server_deaths.h"
 #include "pserver/core/members/server_decisions.h"
 #include "pserver/core/members/server_serving.h"
+#include "pserver/core/members/server_restore.h"
 #include "pserver/core/members/server_start.h"
 #include "pserver/core/snapshots/server_board.h"
 #include "pserver/core/snapshots/server_initiator.h"
@@ -172,7 +173,7 @@ static const tr__handler of_several[] = {
     {TR_WIRE_SNAPSHOT, on_snapshot, NULL}, {TR_WIRE_TASKS, on_tasks, NULL}, {0}};
 
 static const tr__handler *const PROTOCOLS[] = {of_several,         tr__pulls_handlers, tr__rows_handlers, tr__set_rows_handlers,
-                                               tr__tasks_handlers, tr__board_handlers};
+                                               tr__tasks_handlers, tr__board_handlers, tr__restore_handlers};
 
 void tr__requests_new(tr_server *server)
 {

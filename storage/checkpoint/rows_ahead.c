@@ -1,0 +1,255 @@
+/* rows_ahead.c - see rows_ahead.h. A part is read in runs: tensors of one table that lie close together, of at most RUN bytes. */
+#include "storage/checkpoint/rows_ahead.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/base/memory.h"
+#include "storage/checkpoint/table_description.h"
+
+enum { SLOTS = 2 };
+static const uint64_t RUN = 16 << 20;
+
+typedef struct run {
+    const tr_part *part;
+    size_t         from, end;         /* its tensors */
+    uint64_t       begin, until;      /* in the part's file */
+} run;
+
+/* A run that was read, and that the caller has not put away yet. */
+typedef struct slot {
+    uint8_t *bytes;                   /* memory for `room` bytes, used again for each run */
+    uint64_t room;
+    bool     is_full;
+} slot;
+
+typedef struct reader {
+    const tr_checkpoint  *checkpoint;
+    const tr_rows_wanted *wanted;
+    run                  *run;
+    int                   count, capacity;
+    pthread_t             thread;
+    pthread_mutex_t       lock;       /* guards the fields below */
+    pthread_cond_t        changed;
+    slot                  slot[SLOTS];       /* run i is in slot i % SLOTS */
+    bool                  is_given_up;       /* the caller has failed */
+    bool                  has_ended;         /* nothing more will be read */
+    tr_status             status;     /* the reading thread's */
+    char                 *error;
+} reader;
+
+/* == what is read ================================================================================ */
+
+static bool is_wanted(const tr_part_tensor *t, const tr_rows_wanted *w)
+{
+    return t->kind == TRIREME__CHECKPOINT__KIND__TABLE && t->shard >= w->first_shard && t->shard - w->first_shard < w->shard_count &&
+           (!w->table || !strcmp(t->name, w->table));
+}
+
+static void add_run(reader *r, const run *found)
+{
+    if (r->count == r->capacity) {
+        r->capacity = r->capacity ? 2 * r->capacity : 64;
+        r->run = tr__must_realloc(r->run, (size_t)r->capacity * sizeof *r->run);
+    }
+    r->run[r->count++] = *found;
+}
+
+/* Find the run that begins with tensor `from`. */
+static run run_from(const tr_part *part, size_t from, const tr_rows_wanted *wanted)
+{
+    const tr_part_tensor *first = part->tensors[from];
+    run                   found = {part, from, from, first->offset, first->offset};
+
+    for (; found.end < part->n_tensors && is_wanted(part->tensors[found.end], wanted); found.end++) {
+        const tr_part_tensor *t = part->tensors[found.end];
+        const bool            is_near = !strcmp(t->name, first->name) && t->offset >= found.until && t->offset + t->bytes - found.begin <= RUN;
+        if (found.end > from && !is_near)
+            break;
+        found.until = t->offset + t->bytes;
+    }
+    return found;
+}
+
+static void find_runs(reader *r)
+{
+    const tr_manifest *m = tr__checkpoint_manifest(r->checkpoint);
+
+    for (size_t i = 0; i < m->n_parts; i++)
+        for (size_t from = 0; from < m->parts[i]->n_tensors;) {
+            const run found = run_from(m->parts[i], from, r->wanted);
+            if (found.end > from)
+                add_run(r, &found);
+            from = found.end > from ? found.end : from + 1;
+        }
+}
+
+/* == the reading thread ========================================================================== */
+
+/* Wait until the slot is empty. False: the caller has failed. */
+static bool await_empty(reader *r, const slot *s)
+{
+    pthread_mutex_lock(&r->lock);
+    while (s->is_full && !r->is_given_up)
+        pthread_cond_wait(&r->changed, &r->lock);
+    const bool goes_on = !r->is_given_up;
+    pthread_mutex_unlock(&r->lock);
+    return goes_on;
+}
+
+static void set_full(reader *r, slot *s)
+{
+    pthread_mutex_lock(&r->lock);
+    s->is_full = true;
+    pthread_cond_signal(&r->changed);
+    pthread_mutex_unlock(&r->lock);
+}
+
+static tr_status read_run(const reader *r, slot *s, const run *from)
+{
+    const uint64_t bytes = from->until - from->begin;
+
+    if (bytes > s->room) {
+        free(s->bytes);
+        s->room = bytes > RUN ? bytes : RUN;
+        s->bytes = malloc(s->room);
+    }
+    if (!s->bytes)
+        return tr_fail(TR_ENOMEM, "no memory for %llu bytes of table '%s'", (unsigned long long)bytes, from->part->tensors[from->from]->name);
+    return tr_part_read(from->part, tr_checkpoint_folder(r->checkpoint), from->begin, bytes, s->bytes);
+}
+
+/* Mark the chunks of a part that have bytes of tables: the readers of those shards compare them. */
+static bool *chunks_of_tables(const tr_part *part)
+{
+    bool *marked = tr__must_array(part->n_checksums + 1, sizeof *marked);
+
+    for (size_t i = 0; i < part->n_tensors; i++) {
+        const tr_part_tensor *t = part->tensors[i];
+        for (uint64_t at = t->offset / part->chunk_bytes; t->bytes && at <= (t->offset + t->bytes - 1) / part->chunk_bytes; at++)
+            marked[at] |= t->kind == TRIREME__CHECKPOINT__KIND__TABLE;
+    }
+    return marked;
+}
+
+static tr_status compare_others(const reader *r, const tr_part *part)
+{
+    bool     *marked = chunks_of_tables(part);
+    uint8_t  *chunk = tr__must_bytes(part->chunk_bytes + 1);
+    tr_status status = TR_OK;
+
+    for (uint64_t i = 0, other = 0; i < part->n_checksums && status == TR_OK; i++) {
+        const uint64_t at = i * part->chunk_bytes, left = part->bytes - at;
+        if (!marked[i] && other++ % (uint64_t)r->wanted->readers == (uint64_t)r->wanted->reader)
+            status = tr_part_read(part, tr_checkpoint_folder(r->checkpoint), at, left < part->chunk_bytes ? left : part->chunk_bytes, chunk);
+    }
+    free(chunk);
+    free(marked);
+    return status;
+}
+
+static tr_status read_all(reader *r)
+{
+    const tr_manifest *m = tr__checkpoint_manifest(r->checkpoint);
+
+    for (int i = 0; i < r->count; i++) {
+        slot *s = &r->slot[i % SLOTS];
+        if (!await_empty(r, s))
+            return TR_OK;
+        TR_TRY(read_run(r, s, &r->run[i]));
+        set_full(r, s);
+    }
+    for (size_t i = 0; r->wanted->readers && i < m->n_parts; i++)
+        TR_TRY(compare_others(r, m->parts[i]));
+    return TR_OK;
+}
+
+static void *run_reader(void *payload)
+{
+    reader         *r = payload;
+    const tr_status status = read_all(r);
+
+    pthread_mutex_lock(&r->lock);
+    r->status = status;
+    r->error = status == TR_OK ? NULL : tr__must_strdup(tr_error());
+    r->has_ended = true;
+    pthread_cond_signal(&r->changed);
+    pthread_mutex_unlock(&r->lock);
+    return NULL;
+}
+
+/* == the caller ================================================================================== */
+
+/* Wait until the slot is full. False: it will not be. */
+static bool await_full(reader *r, const slot *s)
+{
+    pthread_mutex_lock(&r->lock);
+    while (!s->is_full && !r->has_ended)
+        pthread_cond_wait(&r->changed, &r->lock);
+    const bool is_full = s->is_full;
+    pthread_mutex_unlock(&r->lock);
+    return is_full;
+}
+
+static void empty(reader *r, slot *s, bool gives_up)
+{
+    pthread_mutex_lock(&r->lock);
+    s->is_full = false;
+    r->is_given_up = gives_up;
+    pthread_cond_signal(&r->changed);
+    pthread_mutex_unlock(&r->lock);
+}
+
+static tr_status take_run(const run *from, const uint8_t *bytes, tr_take_rows take, void *payload)
+{
+    const Trireme__Checkpoint__Table *table = tr__find_description(from->part, from->part->tensors[from->from]->name);
+
+    for (size_t i = from->from; i < from->end; i++) {
+        const tr_part_tensor *t = from->part->tensors[i];
+        TR_TRY(take(payload, table, bytes + (t->offset - from->begin), t->bytes, t->candidates));
+    }
+    return TR_OK;
+}
+
+static tr_status take_all(reader *r, tr_take_rows take, void *payload)
+{
+    tr_status status = TR_OK;
+
+    for (int i = 0; i < r->count && status == TR_OK; i++) {
+        slot *s = &r->slot[i % SLOTS];
+        if (!await_full(r, s))
+            break;
+        status = take_run(&r->run[i], s->bytes, take, payload);
+        empty(r, s, status != TR_OK);
+    }
+    return status;
+}
+
+static tr_status read_on_thread(reader *r, tr_take_rows take, void *payload)
+{
+    if (pthread_create(&r->thread, NULL, run_reader, r))
+        return tr_fail(TR_ENOMEM, "cannot start a thread to read '%s'", tr_checkpoint_folder(r->checkpoint));
+    const tr_status taken = take_all(r, take, payload);
+    pthread_join(r->thread, NULL);
+    if (taken != TR_OK)
+        return taken;
+    return r->status == TR_OK ? TR_OK : tr_fail(r->status, "%s", r->error);
+}
+
+tr_status tr__checkpoint_read_rows(const tr_checkpoint *checkpoint, const tr_rows_wanted *wanted, tr_take_rows take, void *payload)
+{
+    reader r = {.checkpoint = checkpoint, .wanted = wanted};
+
+    find_runs(&r);
+    pthread_mutex_init(&r.lock, NULL);
+    pthread_cond_init(&r.changed, NULL);
+    const tr_status status = read_on_thread(&r, take, payload);
+    for (int i = 0; i < SLOTS; i++)
+        free(r.slot[i].bytes);
+    pthread_mutex_destroy(&r.lock);
+    pthread_cond_destroy(&r.changed);
+    free(r.error);
+    free(r.run);
+    return status;
+}
