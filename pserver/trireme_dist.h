@@ -306,10 +306,10 @@ typedef struct tr_job_spec {
  * what differs between which ranks. The call copies what it needs. TR_EEXIST: it was called before. TR_EINVAL, TR_ERANGE, TR_EDTYPE,
  * TR_ESHAPE: the spec is wrong. */
 TR_API tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec);
-/* Before the setup of a job that goes on from a checkpoint: let each server read the part of it that it needs, with checksums. So all servers
- * together read and compare every byte, at the same time. Every trainer calls it, for the same checkpoints in the same order; a server reads
- * each one once. `path`: the folder of the checkpoint, which begins with '/'; number: tr_checkpoint_number. TR_EFORMAT: it is damaged; the
- * text names the file. TR_ENOTFOUND: a server's host does not have it. Waits until all servers have read. */
+/* Before the setup of a job that goes on from a checkpoint: let each server read the part of it that it needs, with checksums. So all
+ * servers together read and compare every byte, at the same time. Every trainer calls it, for the same checkpoints in the same order; a
+ * server reads each one once. `path`: the folder of the checkpoint, which begins with '/'; number: tr_checkpoint_number. TR_EFORMAT: it is
+ * damaged; the text names the file. TR_ENOTFOUND: a server's host does not have it. Waits until all servers have read. */
 TR_API tr_status tr_job_restore(tr_job *job, const char *path, uint64_t number);
 /* *resumes: do the servers have the state of an earlier start of the job? *step: this trainer's steps in that state, perhaps 0. This
  * trainer's data begins after these steps. Waits until all servers have answered. */

@@ -127,7 +127,8 @@ static tr_status check_scratch(const tr_infer *io, const tr_shape *out)
         padded = tr_size_mul(padded, i < x.rank - 3 ? reach : tr_size_add(reach, tr_size_mul(VECTOR, phases)));
     }
     if (padded > (int64_t)tr__array_limit())
-        return tr_fail(TR_ENOMEM, "%s: a plane of X %s with the given paddings needs more memory than this machine has", io->type, TR_SHAPE_STR(x));
+        return tr_fail(TR_ENOMEM, "%s: a plane of X %s with the given paddings needs more memory than this machine has", io->type,
+                       TR_SHAPE_STR(x));
     return TR_OK;
 }
 

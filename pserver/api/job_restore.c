@@ -30,7 +30,8 @@ static tr_status outcome(const tr_job *job, const tr_client_restored *restored)
         return tr_fail(TR_EFORMAT, "%s", bad->text);
     const char *name = tr_roster_name(roster, roster->server_rank[found]);
     if (bad->status == TR_ENOTFOUND)
-        return tr_fail(TR_ENOTFOUND, "%s: %s. Servers read their parts themselves: the folder of checkpoints must be one that all hosts see", name,
+        return tr_fail(TR_ENOTFOUND,
+                       "%s: %s. Servers read their parts themselves: the folder of checkpoints must be one that all hosts see", name,
                        bad->text);
     return tr_fail(bad->status, "%s: %s", name, bad->text);
 }

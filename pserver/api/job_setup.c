@@ -187,7 +187,8 @@ static uint32_t list_values(tr_client_value *to, const tr_job_spec *spec, int se
 
     for (int i = 0; i < spec->value_count; i++)
         if (spec->values[i].server == server)
-            to[count++] = (tr_client_value){spec->values[i].data, spec->values[i].is_restored ? 0 : (uint64_t)value_bytes(&spec->values[i])};
+            to[count++] = (tr_client_value){spec->values[i].data,
+                                            spec->values[i].is_restored ? 0 : (uint64_t)value_bytes(&spec->values[i])};
     return count;
 }
 

@@ -7,11 +7,7 @@
 
 #include <stdlib.h>
 
-typedef enum tr__restoring_wish {
-    TR__WISH_NONE,
-    TR__WISH_READ,
-    TR__WISH_FILL
-} tr__restoring_wish;
+typedef enum tr__restoring_wish { TR__WISH_NONE, TR__WISH_READ, TR__WISH_FILL } tr__restoring_wish;
 
 /* The wish hands the fields above it over to the owner, TR__RESTORED hands all of them back. */
 struct tr__restoring {

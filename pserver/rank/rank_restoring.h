@@ -1,5 +1,5 @@
-/* rank_restoring.h - a server reads its part of a checkpoint when its core asks for it. The main thread reads, which has no update to apply before
- * the job begins; so messages and heartbeats go on.
+/* rank_restoring.h - a server reads its part of a checkpoint when its core asks for it. The main thread reads, which has no update to apply
+ * before the job begins; so messages and heartbeats go on.
  *
  * What must stay true: the driver makes wishes, one at a time, and finishes them; the owner serves them. */
 #pragma once

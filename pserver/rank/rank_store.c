@@ -75,7 +75,8 @@ static void thaw(void *worker)
 tr_store tr__rank_store(tr__driver *d, const tr_roster *roster, tr_server_duty duty)
 {
     const int            server = roster->rank[roster->self].index;
-    const tr_server_part part = {duty, server, roster->servers, roster->trainers, tr_roster_newest(roster, server), tr__rank_incarnation_of_start() << 16};
+    const tr_server_part part = {duty, server, roster->servers, roster->trainers, tr_roster_newest(roster, server),
+                                 tr__rank_incarnation_of_start() << 16};
     tr_store             store = tr_server_store(d->rank->program, &part);
 
     d->rank->server_index = server;

@@ -38,7 +38,7 @@ const char *tr_server_table_name(char out[TR_SEGMENT_NAME], const char *segments
 /* A host that does not see the job's folder has nothing there, or a folder of its own under this name. */
 static tr_status open_checkpoint(tr_restored *r, const char *path, uint64_t number)
 {
-    char *manifest = tr__must_format("%s/manifest", path);
+    char      *manifest = tr__must_format("%s/manifest", path);
     const bool is_missing = access(manifest, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES);
 
     free(manifest);
@@ -52,9 +52,9 @@ static tr_status open_checkpoint(tr_restored *r, const char *path, uint64_t numb
 
 static tr_status make_table(item *to, const tr_checkpoint *checkpoint, int index, const tr_table_segment *place, const char *segments)
 {
-    char                  name[TR_SEGMENT_NAME];
-    tr_table_segment      here = *place;
-    int64_t               rows;
+    char             name[TR_SEGMENT_NAME];
+    tr_table_segment here = *place;
+    int64_t          rows;
 
     tr_checkpoint_table(&to->about, &rows, checkpoint, index);
     here.name = tr_server_table_name(name, segments, to->about.name);
@@ -63,7 +63,9 @@ static tr_status make_table(item *to, const tr_checkpoint *checkpoint, int index
         tr_table_remove(here.name);                /* usually there is no old one */
     const tr_table_config config = tr_table_config_of(&to->about);
     const tr_status       status = tr_table_create(&to->table, &config, &here);
-    return status == TR_OK ? TR_OK : tr_context(status, "while sparse table '%s' of '%s' was made", to->about.name, tr_checkpoint_folder(checkpoint));
+    return status == TR_OK
+               ? TR_OK
+               : tr_context(status, "while sparse table '%s' of '%s' was made", to->about.name, tr_checkpoint_folder(checkpoint));
 }
 
 static item *find_item(const tr_restored *r, const char *name)
@@ -86,9 +88,10 @@ static tr_status put(void *payload, const Trireme__Checkpoint__Table *from, cons
 static tr_status read_all(tr_restored *r, const tr_server_part *part, const char *segments)
 {
     const tr_table_segment place = {.first_shard = tr_first_shard(part->server, part->servers),
-                                    .shard_count = tr_first_shard(part->server + 1, part->servers) - tr_first_shard(part->server, part->servers)};
-    const tr_rows_wanted wanted = {.first_shard = place.first_shard, .shard_count = place.shard_count, .reader = part->server,
-                                   .readers = part->servers};
+                                    .shard_count = tr_first_shard(part->server + 1, part->servers) -
+                                                   tr_first_shard(part->server, part->servers)};
+    const tr_rows_wanted   wanted = {
+        .first_shard = place.first_shard, .shard_count = place.shard_count, .reader = part->server, .readers = part->servers};
 
     r->item = tr__must_array((size_t)tr_checkpoint_tables(r->checkpoint) + 1, sizeof *r->item);
     for (int i = 0; i < tr_checkpoint_tables(r->checkpoint); i++) {
@@ -139,7 +142,8 @@ uint64_t tr_restored_number(const tr_restored *restored)
 
 /* == for the setup =============================================================================== */
 
-tr_status tr_restored_take(tr_table **out, tr_restored *restored, const char *name, const tr_table_config *config, const tr_table_segment *place)
+tr_status tr_restored_take(tr_table **out, tr_restored *restored, const char *name, const tr_table_config *config,
+                           const tr_table_segment *place)
 {
     item *it = find_item(restored, name);
 

@@ -1,12 +1,10 @@
 /* server_memory.c - a server's memory for the state of tasks and for the board: segments beside its state, which outlive the process. */
 #include "pserver/store/server_memory.h"
 
-#include "pserver/store/server_program.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *name_of(char out[TR_SEGMENT_NAME], int server)
+const char *tr__server_name(char out[TR_SEGMENT_NAME], int server)
 {
     const char *prefix = getenv("TRIREME_STATE");
 
@@ -15,14 +13,7 @@ static const char *name_of(char out[TR_SEGMENT_NAME], int server)
 
 const char *tr__server_program_name(char out[TR_SEGMENT_NAME], const tr_server_program *sp)
 {
-    return name_of(out, sp->part.server);
-}
-
-tr_status tr_server_program_read(tr_restored **out, const char *path, uint64_t number, const tr_server_part *part)
-{
-    char name[TR_SEGMENT_NAME];
-
-    return tr_restored_read(out, path, number, part, name_of(name, part->server));
+    return tr__server_name(out, sp->part.server);
 }
 
 /* The name of a segment. NULL: no memory outlives the process. */

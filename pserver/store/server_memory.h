@@ -53,7 +53,8 @@ static inline uint64_t tr__server_program_value_bytes(const tr_server_program *s
     return (uint64_t)tr_tensor_bytes(sp->value[index]);
 }
 
-/* The name of the state that outlives the process. NULL: no state is kept, because no later process would read it. */
+/* The name of the state of a server that outlives the process. NULL: no state is kept, because no later process would read it. */
+const char *tr__server_name(char out[TR_SEGMENT_NAME], int server);
 const char *tr__server_program_name(char out[TR_SEGMENT_NAME], const tr_server_program *sp);
 
 /* Memory for the state of tasks and for the board, as in tr_store. */

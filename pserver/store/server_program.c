@@ -235,6 +235,13 @@ static tr_status check_persistables(const tr_server_program *sp)
     return TR_OK;
 }
 
+tr_status tr_server_program_read(tr_restored **out, const char *path, uint64_t number, const tr_server_part *part)
+{
+    char name[TR_SEGMENT_NAME];
+
+    return tr_restored_read(out, path, number, part, tr__server_name(name, part->server));
+}
+
 void tr_server_program_restore(tr_server_program *sp, tr_restored *restored)
 {
     tr_restored_free(sp->restored);

@@ -27,7 +27,7 @@
 #define TR_FORM_restore(F)                                                                                   \
     F(u64, number, TR_ANY, "number of the checkpoint (Manifest.snapshot)")
 #define TR_FORM_restored(F)                                                                                  \
-    F(u32, status, TR_STATUS_COUNT - 1, "a tr_status: TR_OK, the server has read its part; TR_EFORMAT, TR_EIO, the checkpoint is damaged; else the job cannot go on")
+    F(u32, status, TR_STATUS_COUNT - 1, "a tr_status: TR_OK, it has read its part; TR_EFORMAT, TR_EIO, it is damaged; else why not")
 #define TR_FORM_join(F)                                                                                      \
     F(u64, step,            TR_ANY, "steps of this trainer that this server has settled")                    \
     F(u64, everywhere,      TR_ANY, "steps of this trainer that every server has settled")                   \
@@ -197,7 +197,8 @@
     F(u32, news,     TR_NEWS_COUNT - 1, "a tr_news: what has become of this process")
 
 #define TR_FORMS(X)                                                                                          \
-    X(setup) X(value) X(restore) X(restored) X(join) X(push) X(push_many) X(push_rows) X(set) X(step_end) X(pull) X(pull_rows) X(read_rows) \
+    X(setup) X(value) X(restore) X(restored) X(join) X(push) X(push_many) X(push_rows) X(set) X(step_end) X(pull) X(pull_rows) \
+    X(read_rows)                                                                                            \
     X(write_rows) X(ack) X(data) X(data_many) X(data_rows) X(snapshot) X(snapshot_number) X(leave)           \
     X(tasks) X(task_ask) X(task_end) X(settled) X(task) X(post) X(posted) X(share) X(ready) X(snapshot_news) X(copy) \
     X(copy_generation)                                                                                       \

@@ -64,7 +64,7 @@ static run run_from(const tr_part *part, size_t from, const tr_rows_wanted *want
 
     for (; found.end < part->n_tensors && is_wanted(part->tensors[found.end], wanted); found.end++) {
         const tr_part_tensor *t = part->tensors[found.end];
-        const bool            is_near = !strcmp(t->name, first->name) && t->offset >= found.until && t->offset + t->bytes - found.begin <= RUN;
+        const bool is_near = !strcmp(t->name, first->name) && t->offset >= found.until && t->offset + t->bytes - found.begin <= RUN;
         if (found.end > from && !is_near)
             break;
         found.until = t->offset + t->bytes;
@@ -116,7 +116,8 @@ static tr_status read_run(const reader *r, slot *s, const run *from)
         s->bytes = malloc(s->room);
     }
     if (!s->bytes)
-        return tr_fail(TR_ENOMEM, "no memory for %llu bytes of table '%s'", (unsigned long long)bytes, from->part->tensors[from->from]->name);
+        return tr_fail(TR_ENOMEM, "no memory for %llu bytes of table '%s'", (unsigned long long)bytes,
+                       from->part->tensors[from->from]->name);
     return tr_part_read(from->part, tr_checkpoint_folder(r->checkpoint), from->begin, bytes, s->bytes);
 }
 
@@ -142,7 +143,8 @@ static tr_status compare_others(const reader *r, const tr_part *part)
     for (uint64_t i = 0, other = 0; i < part->n_checksums && status == TR_OK; i++) {
         const uint64_t at = i * part->chunk_bytes, left = part->bytes - at;
         if (!marked[i] && other++ % (uint64_t)r->wanted->readers == (uint64_t)r->wanted->reader)
-            status = tr_part_read(part, tr_checkpoint_folder(r->checkpoint), at, left < part->chunk_bytes ? left : part->chunk_bytes, chunk);
+            status = tr_part_read(part, tr_checkpoint_folder(r->checkpoint), at, left < part->chunk_bytes ? left : part->chunk_bytes,
+                                  chunk);
     }
     free(chunk);
     free(marked);

@@ -365,6 +365,29 @@ TEST(padding_beyond_all_memory_is_refused)
     net_deinit(&n);
 }
 
+TEST(a_window_of_padding_beyond_all_memory_is_refused)
+{
+    static const char *const types[] = {"pool2d", "max_pool2d_with_index"};
+
+    for (int i = 0; i < 2; i++) {
+        net n;
+        net_init(&n);
+        net_var(&n, "x", TR_FP32, 4, 1, 1, 4, 4);
+        net_op(&n, 0, types[i], "X=x", i ? "Out=out Mask=mask" : "Out=out", i ? "ksize=[3,3]" : "ksize=[3,3] pooling_type=max");
+        net_feed(&n, "x", numbers, 4, 1, 1, 4, 4);
+        tr_op_desc_set_ints(find_op(&n, types[i]), "ksize", 2, (const int64_t[]){1 << 20, 1 << 20}, TR_ATTR_INTS);
+        tr_op_desc_set_ints(find_op(&n, types[i]), "paddings", 2, (const int64_t[]){(1 << 20) - 1, (1 << 20) - 1}, TR_ATTR_INTS);
+        tr_op_desc_set_ints(find_op(&n, types[i]), "strides", 2, (const int64_t[]){1 << 22, 1 << 22}, TR_ATTR_INTS);
+        tr__program_touch(n.program);
+        EXPECT_FAIL(TR_ENOMEM, "more memory than this machine has", net_try_run(&n, "out"));
+        tr_op_desc_set_ints(find_op(&n, types[i]), "ksize", 2, (const int64_t[]){3, 3}, TR_ATTR_INTS);
+        tr_op_desc_set_ints(find_op(&n, types[i]), "paddings", 2, (const int64_t[]){1, 1}, TR_ATTR_INTS);
+        tr__program_touch(n.program);
+        EXPECT_OK(net_try_run(&n, "out"));             /* one window: no step is made, however long it is */
+        net_deinit(&n);
+    }
+}
+
 TEST(an_array_beyond_the_limit_is_refused)
 {
     const int64_t index = 1 << 30;
@@ -440,6 +463,7 @@ int main(void)
         cmocka_unit_test(sizes_end_instead_of_wrapping_round),
         cmocka_unit_test(a_tensor_that_no_machine_has_memory_for_is_refused),
         cmocka_unit_test(padding_beyond_all_memory_is_refused),
+        cmocka_unit_test(a_window_of_padding_beyond_all_memory_is_refused),
         cmocka_unit_test(an_array_beyond_the_limit_is_refused),
         cmocka_unit_test(every_operator_has_a_program_to_be_mutated),
     };

@@ -5,6 +5,7 @@
 
 #include "framework/tensors/random.h"
 #include "storage/checkpoint/checkpoint.h"
+#include "storage/checkpoint/rows_ahead.h"
 #include "storage/table/table_var.h"
 
 enum { WIDTH = 3, KEYS = 5000 };
@@ -233,12 +234,127 @@ TEST(missing_shards_and_other_rows_are_refused)
     free(path);
 }
 
+/* -- several readers --------------------------------------------------------------------------------- */
+
+/* A checkpoint of a table and of an array, written by two servers. The array is large: most chunks have bytes of no table. */
+static void write_with_array(const char *path, const tr_table *whole)
+{
+    enum { FLOATS = 1 << 20 };
+    const tr_checkpoint_facts facts = {.step = 5, .mode = "sync"};
+    const uint64_t            snapshot = tr_checkpoint_new_number();
+    const int64_t             dims[] = {FLOATS};
+    float                    *array = calloc(FLOATS, sizeof *array);
+    char                     *name = tr_part_name(2, 3, snapshot);
+    const tr_checkpoint_item  state = {.name = "array", .kind = TR_STATE_PARAMETER, .dtype = TR_FP32, .rank = 1, .dims = dims, .data = array};
+    tr_part                  *parts[3];
+
+    parts[0] = write_part(path, 0, whole, (const uint32_t[]){0, 700, TR_SHARDS, TR_SHARDS}, snapshot);
+    parts[1] = write_part(path, 1, whole, (const uint32_t[]){0, 700, TR_SHARDS, TR_SHARDS}, snapshot);
+    EXPECT_OK(tr_part_write(&parts[2], path, name, 1, &state));
+    EXPECT_OK(tr_manifest_write(NULL, path, &facts, snapshot, 3, parts));
+    for (int i = 0; i < 3; i++)
+        tr_part_free(parts[i]);
+    free(name);
+    free(array);
+}
+
+static tr_status take_rows(void *payload, const Trireme__Checkpoint__Table *table, const void *rows, uint64_t bytes, bool are_candidates)
+{
+    assert_string_equal(table->name, "words");
+    return (are_candidates ? tr_table_unpack_candidates : tr_table_unpack)(payload, rows, bytes);
+}
+
+/* Let reader `i` of `n` read its shards into `table`, as a server does. */
+static tr_status read_share(const tr_checkpoint *c, int i, int n, tr_table *table)
+{
+    const uint32_t       first = (uint32_t)(i * TR_SHARDS / n), end = (uint32_t)((i + 1) * TR_SHARDS / n);
+    const tr_rows_wanted wanted = {.first_shard = first, .shard_count = end - first, .reader = i, .readers = n};
+
+    return tr__checkpoint_read_rows(c, &wanted, take_rows, table);
+}
+
+TEST(any_number_of_readers_get_all_rows)
+{
+    char     *path = tr_checkpoint_path(test_path("readers"), 5);
+    tr_table *whole = filled(2);
+
+    write_with_array(path, whole);
+    for (int readers = 1; readers <= 5; readers++) {
+        tr_table      *table = make(tr_table_get_config(whole), 0, TR_SHARDS);
+        tr_checkpoint *c = NULL;
+        EXPECT_OK(tr_checkpoint_open(&c, path));
+        for (int i = 0; i < readers; i++)
+            EXPECT_OK(read_share(c, i, readers, table));
+        expect_same(whole, table);
+        tr_table_free(table);
+        tr_checkpoint_free(c);
+    }
+    tr_table_free(whole);
+    free(path);
+}
+
+static void flip(const char *path, const char *file, uint64_t at)
+{
+    char  *name = NULL;
+    uint8_t byte;
+
+    assert_true(asprintf(&name, "%s/%s", path, file) > 0);
+    FILE *f = fopen(name, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, (long)at, SEEK_SET), 0);
+    assert_int_equal(fread(&byte, 1, 1, f), 1);
+    byte ^= 16;
+    assert_int_equal(fseek(f, (long)at, SEEK_SET), 0);
+    assert_int_equal(fwrite(&byte, 1, 1, f), 1);
+    fclose(f);
+    free(name);
+}
+
+/* How many of three readers find damage? */
+static int refusals(const tr_checkpoint *c, const tr_table_config *config)
+{
+    int count = 0;
+
+    for (int i = 0; i < 3; i++) {
+        tr_table       *table = make(config, 0, TR_SHARDS);
+        const tr_status status = read_share(c, i, 3, table);
+        assert_true(status == TR_OK || status == TR_EFORMAT);
+        count += status == TR_EFORMAT;
+        tr_table_free(table);
+    }
+    return count;
+}
+
+TEST(one_of_several_readers_finds_each_damaged_byte)
+{
+    char          *path = tr_checkpoint_path(test_path("damage"), 5);
+    tr_table      *whole = filled(2);
+    tr_checkpoint *c = NULL;
+
+    write_with_array(path, whole);
+    EXPECT_OK(tr_checkpoint_open(&c, path));
+    const tr_manifest *m = tr__checkpoint_manifest(c);
+    assert_int_equal(refusals(c, tr_table_get_config(whole)), 0);
+    for (size_t i = 0; i < m->n_parts; i++)
+        for (uint64_t at = 77; at < m->parts[i]->bytes; at += (1 << 18) + 4321) {
+            flip(path, m->parts[i]->file, at);
+            assert_true(refusals(c, tr_table_get_config(whole)) >= 1);
+            flip(path, m->parts[i]->file, at);
+        }
+    assert_int_equal(refusals(c, tr_table_get_config(whole)), 0);
+    tr_checkpoint_free(c);
+    tr_table_free(whole);
+    free(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_of_one_process_come_back),
         cmocka_unit_test(shards_of_several_servers_are_one_table),
         cmocka_unit_test(missing_shards_and_other_rows_are_refused),
+        cmocka_unit_test(any_number_of_readers_get_all_rows),
+        cmocka_unit_test(one_of_several_readers_finds_each_damaged_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "framework/base/memory.h"
 #include "framework/base/status.h"
@@ -87,6 +88,15 @@ static tr_status ask_servers(tr_checkpoint_manager *m)
     m->servers_have_state |= m->job && tr_job_is_replacement(m->job);
     m->is_asked = true;
     return TR_OK;
+}
+
+char *tr__checkpoints_absolute(const char *folder)
+{
+    char *here = folder[0] == '/' ? NULL : getcwd(NULL, 0);
+    char *path = here ? tr__must_format("%s/%s", here, folder) : tr__must_strdup(folder);
+
+    free(here);
+    return path;
 }
 
 /* Let the servers read their parts, which compares every byte. */
@@ -243,12 +253,14 @@ static tr_status load_table(const tr_checkpoint_manager *m, const char *name)
 
     if (index < 0)
         return tr_fail(TR_ENOTFOUND,
-                       "the checkpoint '%s' of step %lld has no sparse table '%s', which the program keeps: was it written by another program?",
+                       "the checkpoint '%s' of step %lld has no sparse table '%s', which the program keeps: was it written by another "
+                       "program?",
                        tr_checkpoint_folder(m->from), (long long)tr_checkpoint_step(m->from), name);
     if (m->job)
         return TR_OK;
     const tr_status status = tr_checkpoint_load_table(m->contents.scope, m->from, index);
-    return status == TR_OK ? TR_OK : tr_context(status, "for the sparse table '%s' of the checkpoint '%s'", name, tr_checkpoint_folder(m->from));
+    return status == TR_OK ? TR_OK
+                           : tr_context(status, "for the sparse table '%s' of the checkpoint '%s'", name, tr_checkpoint_folder(m->from));
 }
 
 tr_status tr_checkpoint_manager_load(tr_checkpoint_manager *manager)

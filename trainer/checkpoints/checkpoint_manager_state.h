@@ -66,8 +66,6 @@ tr_status tr__checkpoints_digest(const char **out, tr_checkpoint_manager *m);
 /* The number of updates of a sparse table in the checkpoint that the training goes on from. */
 int64_t   tr__checkpoints_updates_of(const tr_checkpoint_manager *m, const char *table);
 
-/* -- checkpoint_setup.c -- */
-
 /* The folder as a path that begins with '/'; malloc'ed. */
 char     *tr__checkpoints_absolute(const char *folder);
 

@@ -3,19 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "framework/base/memory.h"
 #include "trainer/checkpoints/checkpoint_manager_state.h"
-
-char *tr__checkpoints_absolute(const char *folder)
-{
-    char *here = folder[0] == '/' ? NULL : getcwd(NULL, 0);
-    char *path = here ? tr__must_format("%s/%s", here, folder) : tr__must_strdup(folder);
-
-    free(here);
-    return path;
-}
 
 /* All trainers go on from the same checkpoint. A replacement does not know it, and missing facts are not compared. */
 static void add_facts(tr_checkpoint_manager *m, tr_job_spec *spec)

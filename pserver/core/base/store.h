@@ -100,8 +100,8 @@ typedef struct tr_store {
     void *worker;
     /* Apply these gradients, and report it by tr_server_applied or tr_replica_applied, at once or later. */
     void      (*apply)(void *worker, const tr_update *update);
-    /* Read this server's part of the checkpoint in the folder `path`, for a setup that goes on from it, and report it by tr_server_restored, at
-     * once or later. NULL: this store reads no checkpoints. */
+    /* Read this server's part of the checkpoint in the folder `path`, for a setup that goes on from it, and report it by
+     * tr_server_restored, at once or later. NULL: this store reads no checkpoints. */
     void      (*restore)(void *worker, const char *path, uint64_t number);
     /* After a setup that goes on from that checkpoint: read the values that it takes from there, and report it by tr_server_restored. */
     void      (*fill)(void *worker);

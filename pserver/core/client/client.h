@@ -150,8 +150,8 @@ typedef struct tr_client_restored {
     char     *text;                   /* why not; malloc'ed */
 } tr_client_restored;
 
-/* Before the setup: let all servers read their parts of the checkpoint in the folder `path`, which has this number. `restored` has room for all
- * servers; it and `path` live until the ticket is done. */
+/* Before the setup: let all servers read their parts of the checkpoint in the folder `path`, which has this number. `restored` has room for
+ * all servers; it and `path` live until the ticket is done. */
 uint64_t tr_client_restore(tr_client *client, const char *path, uint64_t number, tr_client_restored *restored);
 
 /* A message to server 0's board (board.h). The struct lives until the ticket is done. */

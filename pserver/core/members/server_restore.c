@@ -78,7 +78,10 @@ static void answer(tr_server *server, int trainer)
 
     q->waits = false;
     tr__server_send(server, server->trainer[trainer].rank,
-                    (tr_wire){.kind = TR_WIRE_RESTORED, .incarnation = q->incarnation, .seq = q->seq, .bytes = bytes,
+                    (tr_wire){.kind = TR_WIRE_RESTORED,
+                              .incarnation = q->incarnation,
+                              .seq = q->seq,
+                              .bytes = bytes,
                               .restored = {.status = (uint32_t)v->status}},
                     bytes ? memcpy(tr__must_bytes(bytes), v->text, bytes) : NULL);
 }
@@ -127,8 +130,11 @@ static tr_status on_restore(tr_server *server, tr__trainer *trainer, const tr_wi
     if (!wire->bytes || memchr(payload, '\0', wire->bytes))
         return tr_fail(TR_EFORMAT, "%s asks for a checkpoint with a damaged path", tr__server_trainer_name(server, trainer));
     free(q->path);
-    *q = (question){.seq = wire->seq, .incarnation = trainer->incarnation, .number = wire->restore.number,
-                    .path = tr__must_format("%.*s", (int)wire->bytes, (const char *)payload), .waits = true};
+    *q = (question){.seq = wire->seq,
+                    .incarnation = trainer->incarnation,
+                    .number = wire->restore.number,
+                    .path = tr__must_format("%.*s", (int)wire->bytes, (const char *)payload),
+                    .waits = true};
     look(server);
     return TR_OK;
 }

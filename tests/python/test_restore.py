@@ -1,0 +1,102 @@
+"""Servers read their own parts of the checkpoint that a job goes on from."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trireme.launch.programs import server_program
+
+from job_support import environment, launch_command, launch_under_mpi
+
+pytestmark = pytest.mark.mpi
+
+SCRIPT = """
+import sys
+
+import numpy as np
+import trireme as fluid
+
+WIDTH, ROWS = 128, 20000
+ids = fluid.layers.data("ids", [1], dtype="int64")
+rows = fluid.layers.embedding(ids, [1 << 24, WIDTH], is_distributed=True, param_attr=fluid.ParamAttr(name="table"))
+x = fluid.layers.data("x", [8])
+loss = fluid.layers.mean(rows) + fluid.layers.mean(fluid.layers.fc(x, 1000, param_attr=fluid.ParamAttr(name="w")))
+fluid.optimizer.Adagrad(0.1).minimize(loss)
+exe = fluid.Executor()
+exe.run(fluid.default_startup_program())
+rng = np.random.default_rng(5)
+
+
+def peak():
+    return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) // 1024
+
+
+before = peak()
+for step in range(int(sys.argv[1])):
+    feed = {"ids": rng.permutation(ROWS).reshape(-1, 1), "x": np.ones((4, 8), np.float32)}
+    if step == 2:
+        feed["ids"] = feed["ids"][:16]
+    exe.run(feed=feed, fetch_list=[loss])
+if fluid.distributed.trainer_index() == 0:
+    print("trainer 0 grew by MB:", peak() - before, flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def first_run(tmp_path_factory):
+    """A script, and a checkpoint of its second step, by four servers: a table of 20 MB with its states."""
+    folder = tmp_path_factory.mktemp("written")
+    (folder / "script.py").write_text(SCRIPT)
+    launch_under_mpi(4, 1, 2, script=folder / "script.py", options=("--checkpoint", folder / "c", "--checkpoint-steps", 2))
+    return folder
+
+
+@pytest.fixture
+def written(first_run, tmp_path):
+    return Path(shutil.copytree(first_run, tmp_path / "written"))
+
+
+def resume(folder, servers, **variables):
+    options = ("--checkpoint", "/proc/self/cwd/c", "--resume", "--checkpoint-steps", 100, "--restarts", 0)
+    command = launch_command(servers, 1, 3, script=folder / "script.py", options=options)
+    done = subprocess.run(command, cwd=folder, env=environment(**variables), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=120, check=False)
+    return done.returncode, done.stdout
+
+
+def server_of_rank_1_elsewhere(folder):
+    """Return a server program that sees another folder under the same name, as a host without the shared disk does, if it is rank 1."""
+    program = folder / "server"
+    program.write_text(f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" != 1 ] || cd {folder}\nexec {server_program()} "$@"\n')
+    program.chmod(0o755)
+    return program
+
+
+def test_a_host_that_does_not_see_the_folder_is_named_and_nothing_is_changed(written, tmp_path):
+    before = sorted((path, path.stat().st_mtime_ns) for path in (written / "c").rglob("*"))
+    program = server_of_rank_1_elsewhere(tmp_path)
+    code, text = resume(written, 2, TRIREME_PSERVER=str(program))
+    assert code == 1
+    assert "server 1" in text and "there is no checkpoint '/proc/self/cwd/c/step-000000002'" in text
+    assert "the folder of checkpoints must be one that all hosts see" in text
+    assert sorted((path, path.stat().st_mtime_ns) for path in (written / "c").rglob("*")) == before
+
+
+def test_trainer_0_needs_no_memory_for_a_table_that_servers_read(written):
+    code, text = resume(written, 3)
+    assert code == 0 and "going on from step 2" in text, text
+    grown = int(text.split("trainer 0 grew by MB:")[1].split()[0])
+    assert grown < 12, text  # of 20 MB, and the job itself takes some
+
+
+def test_a_damaged_part_of_one_server_is_found_by_that_server(written):
+    part = max((written / "c" / "step-000000002").glob("part-00003-*"))
+    data = np.memmap(part, np.uint8, "r+")
+    data[len(data) // 2] ^= 8
+    data.flush()
+    code, text = resume(written, 2)
+    assert code == 1
+    assert "there is no checkpoint in" in text and f"{part.name}': chunk" in text
