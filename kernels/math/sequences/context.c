@@ -144,16 +144,27 @@ void NAME(tr_context_rows_grad)(T *dx, T *dpadding, const T *drows, const tr_win
 
 /* -- row convolution ---------------------------------------------------------------------------- */
 
-TR_CLONES static void NAME(row_conv_range)(void *payload, int64_t first, int64_t last)
+/* Row t of a sequence is the sum over k of row t + k, or (`back`, a constant) t - k, times row k of the filter. */
+TR_INLINE void NAME(row_conv_rows)(const NAME(job) *j, int64_t first, int64_t last, const bool back)
 {
-    const NAME(job) *j = payload;
     for (int64_t i = first; i < last; i++)
         for (int64_t t = j->offset[i]; t < j->offset[i + 1]; t++) {
-            T *out = j->out + t * j->width;
+            const int64_t most = back ? t - j->offset[i] + 1 : j->offset[i + 1] - t;
+            T            *out = j->out + t * j->width;
             memset(out, 0, (size_t)j->width * sizeof(T));
-            for (int64_t k = 0; k < j->ahead && t + k < j->offset[i + 1]; k++)
-                NAME(add_product)(out, j->x + (t + k) * j->width, j->filter + k * j->width, j->width);
+            for (int64_t k = 0; k < j->ahead && k < most; k++)
+                NAME(add_product)(out, j->x + (back ? t - k : t + k) * j->width, j->filter + k * j->width, j->width);
         }
+}
+
+TR_CLONES static void NAME(row_conv_range)(void *payload, int64_t first, int64_t last)
+{
+    NAME(row_conv_rows)(payload, first, last, false);
+}
+
+TR_CLONES static void NAME(row_conv_grad_range)(void *payload, int64_t first, int64_t last)
+{
+    NAME(row_conv_rows)(payload, first, last, true);
 }
 
 void NAME(tr_row_conv)(T *out, const T *x, const T *filter, int64_t ahead, const int64_t *offset, int64_t count,
@@ -161,18 +172,6 @@ void NAME(tr_row_conv)(T *out, const T *x, const T *filter, int64_t ahead, const
 {
     NAME(job) j = {.out = out, .x = x, .filter = filter, .offset = offset, .width = width, .ahead = ahead};
     tr_parallel_range(count, sequences_of_slice(count, offset[count] * ahead * width), NAME(row_conv_range), &j);
-}
-
-TR_CLONES static void NAME(row_conv_grad_range)(void *payload, int64_t first, int64_t last)
-{
-    const NAME(job) *j = payload;
-    for (int64_t i = first; i < last; i++)
-        for (int64_t t = j->offset[i]; t < j->offset[i + 1]; t++) {
-            T *dx = j->out + t * j->width;
-            memset(dx, 0, (size_t)j->width * sizeof(T));
-            for (int64_t k = 0; k < j->ahead && t - k >= j->offset[i]; k++)
-                NAME(add_product)(dx, j->x + (t - k) * j->width, j->filter + k * j->width, j->width);
-        }
 }
 
 void NAME(tr_row_conv_grad_x)(T *dx, const T *dout, const T *filter, int64_t ahead, const int64_t *offset, int64_t count,

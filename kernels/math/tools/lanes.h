@@ -119,38 +119,26 @@ TR_INLINE T NAME(tr_lanes_prod)(const T *x, int64_t n)
     return product;
 }
 
-TR_INLINE T NAME(tr_lanes_max)(const T *x, int64_t n)
+/* The greatest element, or with `least` (a constant) the smallest one. */
+TR_INLINE T NAME(tr__lanes_most)(const T *x, int64_t n, const bool least)
 {
-    T       lane[TR_LANES], best = T_MIN;
+    const T start = least ? T_MAX : T_MIN;
+    T       lane[TR_LANES], best = start;
     int64_t i = 0;
     for (int j = 0; j < TR_LANES; j++)
-        lane[j] = T_MIN;
+        lane[j] = start;
     for (; i + TR_LANES <= n; i += TR_LANES)
         for (int j = 0; j < TR_LANES; j++)
-            lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
+            lane[j] = (least ? x[i + j] < lane[j] : x[i + j] > lane[j]) ? x[i + j] : lane[j];
     for (int64_t k = i; k < n; k++)
-        best = x[k] > best ? x[k] : best;
+        best = (least ? x[k] < best : x[k] > best) ? x[k] : best;
     for (int half = TR_LANES / 2; half > 0 && i > 0; half /= 2)
         for (int j = 0; j < half; j++)
-            lane[j] = lane[j + half] > lane[j] ? lane[j + half] : lane[j];
-    return lane[0] > best ? lane[0] : best;
+            lane[j] = (least ? lane[j + half] < lane[j] : lane[j + half] > lane[j]) ? lane[j + half] : lane[j];
+    return (least ? lane[0] < best : lane[0] > best) ? lane[0] : best;
 }
 
-TR_INLINE T NAME(tr_lanes_min)(const T *x, int64_t n)
-{
-    T       lane[TR_LANES], best = T_MAX;
-    int64_t i = 0;
-    for (int j = 0; j < TR_LANES; j++)
-        lane[j] = T_MAX;
-    for (; i + TR_LANES <= n; i += TR_LANES)
-        for (int j = 0; j < TR_LANES; j++)
-            lane[j] = x[i + j] < lane[j] ? x[i + j] : lane[j];
-    for (int64_t k = i; k < n; k++)
-        best = x[k] < best ? x[k] : best;
-    for (int half = TR_LANES / 2; half > 0 && i > 0; half /= 2)
-        for (int j = 0; j < half; j++)
-            lane[j] = lane[j + half] < lane[j] ? lane[j + half] : lane[j];
-    return lane[0] < best ? lane[0] : best;
-}
+TR_INLINE T NAME(tr_lanes_max)(const T *x, int64_t n) { return NAME(tr__lanes_most)(x, n, false); }
+TR_INLINE T NAME(tr_lanes_min)(const T *x, int64_t n) { return NAME(tr__lanes_most)(x, n, true); }
 
 #endif
