@@ -15,12 +15,9 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "S = rho * S + (1 - rho) * Grad^2; step = -sqrt((U + epsilon) / (S + epsilon)) * Grad; U = rho * U + "
            "(1 - rho) * step^2; ParamOut = Param + step; S is AvgSquaredGrad, U AvgSquaredUpdate.",
-    .in = TR_SLOTS({"Param", "[...] float"}, TR_SLOT("Grad", "like Param", ", dense or selected rows", TR_SLOT_ROWS),
-                   TR_SLOT("AvgSquaredGrad", "like Param", "; mean squared gradient"),
+    .in = TR_SLOTS(TR_PARAM_SLOT, TR_GRAD_SLOT, TR_SLOT("AvgSquaredGrad", "like Param", "; mean squared gradient"),
                    TR_SLOT("AvgSquaredUpdate", "like Param", "; mean squared step")),
-    .out = TR_SLOTS(TR_SLOT("ParamOut", "like Param", "; the same variable"),
-                    TR_SLOT("AvgSquaredGradOut", "like Param", "; the same variable as AvgSquaredGrad"),
-                    TR_SLOT("AvgSquaredUpdateOut", "like Param", "; the same variable as AvgSquaredUpdate")),
+    .out = TR_SLOTS(TR_PARAM_OUT_SLOT, TR_STATE_OUT_SLOT("AvgSquaredGrad"), TR_STATE_OUT_SLOT("AvgSquaredUpdate")),
     TR_ATTRS_OF(attrs, TR_ATTR(attrs, rho, FLOAT, "decay of both means", .number = 0.95),
                        TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-6)),
 };

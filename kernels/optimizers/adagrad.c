@@ -16,10 +16,8 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Moment += Grad^2; ParamOut = Param - LearningRate * Grad / (sqrt(Moment) + epsilon).",
-    .in = TR_SLOTS({"Param", "[...] float"}, TR_SLOT("Grad", "like Param", ", dense or selected rows", TR_SLOT_ROWS),
-                   TR_SLOT("Moment", "like Param", "; the sum of squared gradients"), TR_NUMBER_SLOT("LearningRate", " float")),
-    .out = TR_SLOTS(TR_SLOT("ParamOut", "like Param", "; the same variable"),
-                    TR_SLOT("MomentOut", "like Param", "; the same variable as Moment")),
+    .in = TR_SLOTS(TR_PARAM_SLOT, TR_GRAD_SLOT, TR_SLOT("Moment", "like Param", "; the sum of squared gradients"), TR_RATE_SLOT),
+    .out = TR_SLOTS(TR_PARAM_OUT_SLOT, TR_STATE_OUT_SLOT("Moment")),
     TR_ATTRS_OF(attrs, TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-6)),
 };
 

@@ -20,13 +20,10 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Moment1 and Moment2 are running means of Grad and Grad^2; ParamOut = Param - rate * Moment1 / "
            "(sqrt(Moment2) + epsilon), rate = LearningRate * sqrt(1 - Beta2Pow) / (1 - Beta1Pow).",
-    .in = TR_SLOTS({"Param", "[...] float"}, TR_SLOT("Grad", "like Param", ", dense or selected rows", TR_SLOT_ROWS),
-                   TR_NUMBER_SLOT("LearningRate", " float"), TR_SLOT("Moment1", "like Param", "; mean gradient"),
+    .in = TR_SLOTS(TR_PARAM_SLOT, TR_GRAD_SLOT, TR_RATE_SLOT, TR_SLOT("Moment1", "like Param", "; mean gradient"),
                    TR_SLOT("Moment2", "like Param", "; mean squared gradient"), TR_NUMBER_SLOT("Beta1Pow", " float; beta1^t"),
                    TR_NUMBER_SLOT("Beta2Pow", " float; beta2^t")),
-    .out = TR_SLOTS(TR_SLOT("ParamOut", "like Param", "; the same variable"),
-                    TR_SLOT("Moment1Out", "like Param", "; the same variable as Moment1"),
-                    TR_SLOT("Moment2Out", "like Param", "; the same variable as Moment2")),
+    .out = TR_SLOTS(TR_PARAM_OUT_SLOT, TR_STATE_OUT_SLOT("Moment1"), TR_STATE_OUT_SLOT("Moment2")),
     TR_ATTRS_OF(attrs, TR_ATTR(attrs, beta1, FLOAT, "decay of Moment1", .number = 0.9),
                        TR_ATTR(attrs, beta2, FLOAT, "decay of Moment2", .number = 0.999),
                        TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-8),

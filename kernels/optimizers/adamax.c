@@ -17,12 +17,9 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Moment = beta1 * Moment + (1 - beta1) * Grad; InfNorm = max(|Grad|, beta2 * InfNorm + epsilon); "
            "ParamOut = Param - LearningRate / (1 - Beta1Pow) * Moment / InfNorm.",
-    .in = TR_SLOTS({"Param", "[...] float"}, TR_SLOT("Grad", "like Param", ", dense or selected rows", TR_SLOT_ROWS),
-                   TR_NUMBER_SLOT("LearningRate", " float"), TR_SLOT("Moment", "like Param", "; mean gradient"),
+    .in = TR_SLOTS(TR_PARAM_SLOT, TR_GRAD_SLOT, TR_RATE_SLOT, TR_SLOT("Moment", "like Param", "; mean gradient"),
                    TR_SLOT("InfNorm", "like Param", "; largest gradient"), TR_NUMBER_SLOT("Beta1Pow", " float; beta1^t")),
-    .out = TR_SLOTS(TR_SLOT("ParamOut", "like Param", "; the same variable"),
-                    TR_SLOT("MomentOut", "like Param", "; the same variable as Moment"),
-                    TR_SLOT("InfNormOut", "like Param", "; the same variable as InfNorm")),
+    .out = TR_SLOTS(TR_PARAM_OUT_SLOT, TR_STATE_OUT_SLOT("Moment"), TR_STATE_OUT_SLOT("InfNorm")),
     TR_ATTRS_OF(attrs, TR_ATTR(attrs, beta1, FLOAT, "decay of Moment", .number = 0.9),
                        TR_ATTR(attrs, beta2, FLOAT, "decay of InfNorm", .number = 0.999),
                        TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-8)),

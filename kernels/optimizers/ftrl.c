@@ -15,11 +15,9 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Minimises the sum of the linearised losses so far plus l1 * |Param| + l2 * Param^2 and a term that "
            "keeps it near its past. A learning rate of 0 changes nothing.",
-    .in = TR_SLOTS({"Param", "[...] float"}, TR_SLOT("SquaredAccumulator", "like Param", "; the sum of squared gradients"),
-                   TR_SLOT("LinearAccumulator", "like Param", "; the sum of linearised losses"),
-                   TR_SLOT("Grad", "like Param", ", dense or selected rows", TR_SLOT_ROWS), TR_NUMBER_SLOT("LearningRate", " float")),
-    .out = TR_SLOTS(TR_SLOT("ParamOut", "like Param", "; the same variable"),
-                    TR_SLOT("SquaredAccumOut", "like Param", "; the same variable as SquaredAccumulator"),
+    .in = TR_SLOTS(TR_PARAM_SLOT, TR_SLOT("SquaredAccumulator", "like Param", "; the sum of squared gradients"),
+                   TR_SLOT("LinearAccumulator", "like Param", "; the sum of linearised losses"), TR_GRAD_SLOT, TR_RATE_SLOT),
+    .out = TR_SLOTS(TR_PARAM_OUT_SLOT, TR_SLOT("SquaredAccumOut", "like Param", "; the same variable as SquaredAccumulator"),
                     TR_SLOT("LinearAccumOut", "like Param", "; the same variable as LinearAccumulator")),
     TR_ATTRS_OF(attrs, TR_ATTR(attrs, l1, FLOAT, "weight of the absolute values"),
                        TR_ATTR(attrs, l2, FLOAT, "weight of the squares"),

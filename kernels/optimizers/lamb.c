@@ -28,13 +28,11 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Adam with weight decay, whose step is scaled to |Param| for each parameter, for large batches.",
-    .in = TR_SLOTS({"Param", "[...] float"}, TR_SLOT("Grad", "like Param", "; or selected rows of it, dense where per_row", TR_SLOT_ROWS),
-                   TR_NUMBER_SLOT("LearningRate", " float"), TR_SLOT("Moment1", "like Param", "; mean gradient"),
+    .in = TR_SLOTS(TR_PARAM_SLOT, TR_SLOT("Grad", "like Param", "; or selected rows of it, dense where per_row", TR_SLOT_ROWS),
+                   TR_RATE_SLOT, TR_SLOT("Moment1", "like Param", "; mean gradient"),
                    TR_SLOT("Moment2", "like Param", "; mean squared gradient"), TR_NUMBER_SLOT("Beta1Pow", " float; beta1^t"),
                    TR_NUMBER_SLOT("Beta2Pow", " float; beta2^t")),
-    .out = TR_SLOTS(TR_SLOT("ParamOut", "like Param", "; the same variable"),
-                    TR_SLOT("Moment1Out", "like Param", "; the same variable as Moment1"),
-                    TR_SLOT("Moment2Out", "like Param", "; the same variable as Moment2")),
+    .out = TR_SLOTS(TR_PARAM_OUT_SLOT, TR_STATE_OUT_SLOT("Moment1"), TR_STATE_OUT_SLOT("Moment2")),
     TR_ATTRS_OF(attrs, TR_ATTR(attrs, weight_decay, FLOAT, "weight of Param in the step", .number = 0.01, .range = TR_AT_LEAST(0)),
                        TR_ATTR(attrs, beta1, FLOAT, "decay of Moment1", .number = 0.9, .range = TR_BETWEEN(0, 1)),
                        TR_ATTR(attrs, beta2, FLOAT, "decay of Moment2", .number = 0.999, .range = TR_BETWEEN(0, 1)),

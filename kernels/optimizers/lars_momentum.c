@@ -24,10 +24,9 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Momentum whose learning rate for a whole parameter is scaled by |Param| / |Grad|, for large batches.",
-    .in = TR_SLOTS({"Param", "[...] float"}, TR_SLOT("Grad", "like Param", "; or selected rows of it, dense where per_row", TR_SLOT_ROWS),
-                   TR_SLOT("Velocity", "like Param", "; the running step"), TR_NUMBER_SLOT("LearningRate", " float")),
-    .out = TR_SLOTS(TR_SLOT("ParamOut", "like Param", "; the same variable"),
-                    TR_SLOT("VelocityOut", "like Param", "; the same variable as Velocity")),
+    .in = TR_SLOTS(TR_PARAM_SLOT, TR_SLOT("Grad", "like Param", "; or selected rows of it, dense where per_row", TR_SLOT_ROWS),
+                   TR_SLOT("Velocity", "like Param", "; the running step"), TR_RATE_SLOT),
+    .out = TR_SLOTS(TR_PARAM_OUT_SLOT, TR_STATE_OUT_SLOT("Velocity")),
     TR_ATTRS_OF(attrs, TR_ATTR(attrs, mu, FLOAT, "the share of the velocity that stays", .required = true),
                        TR_ATTR(attrs, lars_coeff, FLOAT, "how far a parameter is trusted", .number = 0.001),
                        TR_ATTR(attrs, lars_weight_decay, FLOAT, "weight of Param in the step", .number = 0.0005),

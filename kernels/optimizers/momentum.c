@@ -17,10 +17,8 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Velocity = mu * Velocity + Grad; ParamOut = Param - LearningRate * Velocity.",
-    .in = TR_SLOTS({"Param", "[...] float"}, TR_SLOT("Grad", "like Param", ", dense or selected rows", TR_SLOT_ROWS),
-                   TR_SLOT("Velocity", "like Param", "; the running sum of gradients"), TR_NUMBER_SLOT("LearningRate", " float")),
-    .out = TR_SLOTS(TR_SLOT("ParamOut", "like Param", "; the same variable"),
-                    TR_SLOT("VelocityOut", "like Param", "; the same variable as Velocity")),
+    .in = TR_SLOTS(TR_PARAM_SLOT, TR_GRAD_SLOT, TR_SLOT("Velocity", "like Param", "; the running sum of gradients"), TR_RATE_SLOT),
+    .out = TR_SLOTS(TR_PARAM_OUT_SLOT, TR_STATE_OUT_SLOT("Velocity")),
     TR_ATTRS_OF(attrs, TR_ATTR(attrs, mu, FLOAT, "the share of the velocity that stays", .required = true),
                        TR_ATTR(attrs, use_nesterov, BOOL, "look ahead by one step")),
 };

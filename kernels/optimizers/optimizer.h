@@ -29,6 +29,13 @@ typedef struct tr_optimizer_state {
 /* One number, such as the learning rate. */
 #define TR_NUMBER_SLOT(slot_name, about) TR_SLOT(slot_name, "[1]", about, TR_SLOT_FP32 | TR_SLOT_FP64)
 
+/* The slots that nearly all have. */
+#define TR_PARAM_SLOT             {"Param", "[...] float"}
+#define TR_GRAD_SLOT              TR_SLOT("Grad", "like Param", ", dense or selected rows", TR_SLOT_ROWS)
+#define TR_RATE_SLOT              TR_NUMBER_SLOT("LearningRate", " float")
+#define TR_PARAM_OUT_SLOT         TR_SLOT("ParamOut", "like Param", "; the same variable")
+#define TR_STATE_OUT_SLOT(state)  TR_SLOT(state "Out", "like Param", "; the same variable as " state)
+
 /* Bring the state into the outputs, where it is not there already. */
 void tr__optimizer_load(const tr_run *io, const tr_optimizer_state *states);
 /* The number in a tensor of one element, float32 or float64. */

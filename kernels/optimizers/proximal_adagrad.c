@@ -17,10 +17,8 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Moment += Grad^2; q = Param - LearningRate * Grad / sqrt(Moment); ParamOut = sign(q) * max(|q| - "
            "LearningRate * l1, 0) / (1 + LearningRate * l2).",
-    .in = TR_SLOTS({"Param", "[...] float"}, TR_SLOT("Moment", "like Param", "; the sum of squared gradients"),
-                   TR_SLOT("Grad", "like Param", ", dense or selected rows", TR_SLOT_ROWS), TR_NUMBER_SLOT("LearningRate", " float")),
-    .out = TR_SLOTS(TR_SLOT("ParamOut", "like Param", "; the same variable"),
-                    TR_SLOT("MomentOut", "like Param", "; the same variable as Moment")),
+    .in = TR_SLOTS(TR_PARAM_SLOT, TR_SLOT("Moment", "like Param", "; the sum of squared gradients"), TR_GRAD_SLOT, TR_RATE_SLOT),
+    .out = TR_SLOTS(TR_PARAM_OUT_SLOT, TR_STATE_OUT_SLOT("Moment")),
     TR_ATTRS_OF(attrs, TR_ATTR(attrs, l1, FLOAT, "weight of the absolute values"),
                        TR_ATTR(attrs, l2, FLOAT, "weight of the squares")),
 };

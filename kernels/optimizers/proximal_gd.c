@@ -17,9 +17,8 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "q = Param - LearningRate * Grad; ParamOut = sign(q) * max(|q| - LearningRate * l1, 0) / (1 + "
            "LearningRate * l2).",
-    .in = TR_SLOTS({"Param", "[...] float"}, TR_SLOT("Grad", "like Param", ", dense or selected rows", TR_SLOT_ROWS),
-                   TR_NUMBER_SLOT("LearningRate", " float")),
-    .out = TR_SLOTS(TR_SLOT("ParamOut", "like Param", "; the same variable")),
+    .in = TR_SLOTS(TR_PARAM_SLOT, TR_GRAD_SLOT, TR_RATE_SLOT),
+    .out = TR_SLOTS(TR_PARAM_OUT_SLOT),
     TR_ATTRS_OF(attrs, TR_ATTR(attrs, l1, FLOAT, "weight of the absolute values"),
                        TR_ATTR(attrs, l2, FLOAT, "weight of the squares")),
 };

@@ -20,13 +20,10 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "MeanSquare = decay * MeanSquare + (1 - decay) * Grad^2; Moment = momentum * Moment + LearningRate * "
            "Grad / sqrt(MeanSquare + epsilon); ParamOut = Param - Moment.",
-    .in = TR_SLOTS({"Param", "[...] float"}, TR_SLOT("MeanSquare", "like Param", "; mean squared gradient"),
-                   TR_SLOT("MeanGrad", "like Param", "; mean gradient, for `centered`", TR_SLOT_OPTIONAL),
-                   TR_NUMBER_SLOT("LearningRate", " float"), TR_SLOT("Grad", "like Param", ", dense or selected rows", TR_SLOT_ROWS),
+    .in = TR_SLOTS(TR_PARAM_SLOT, TR_SLOT("MeanSquare", "like Param", "; mean squared gradient"),
+                   TR_SLOT("MeanGrad", "like Param", "; mean gradient, for `centered`", TR_SLOT_OPTIONAL), TR_RATE_SLOT, TR_GRAD_SLOT,
                    TR_SLOT("Moment", "like Param", "; the running step")),
-    .out = TR_SLOTS(TR_SLOT("ParamOut", "like Param", "; the same variable"),
-                    TR_SLOT("MomentOut", "like Param", "; the same variable as Moment"),
-                    TR_SLOT("MeanSquareOut", "like Param", "; the same variable as MeanSquare"),
+    .out = TR_SLOTS(TR_PARAM_OUT_SLOT, TR_STATE_OUT_SLOT("Moment"), TR_STATE_OUT_SLOT("MeanSquare"),
                     TR_SLOT("MeanGradOut", "like Param", "; the same variable as MeanGrad", TR_SLOT_OPTIONAL)),
     TR_ATTRS_OF(attrs, TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-10),
                        TR_ATTR(attrs, decay, FLOAT, "decay of the means", .number = 0.9),

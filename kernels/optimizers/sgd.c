@@ -10,9 +10,8 @@ enum { PARAM_OUT };
 
 static const tr_op_proto proto = {
     .doc = "ParamOut = Param - LearningRate * Grad.",
-    .in = TR_SLOTS({"Param", "[...] float"}, TR_NUMBER_SLOT("LearningRate", " float"),
-                   TR_SLOT("Grad", "like Param", ", dense or selected rows", TR_SLOT_ROWS)),
-    .out = TR_SLOTS(TR_SLOT("ParamOut", "like Param", "; the same variable")),
+    .in = TR_SLOTS(TR_PARAM_SLOT, TR_RATE_SLOT, TR_GRAD_SLOT),
+    .out = TR_SLOTS(TR_PARAM_OUT_SLOT),
 };
 
 static const tr_optimizer_state states[] = {{PARAM, PARAM_OUT}, TR_LAST_STATE};
