@@ -29,6 +29,7 @@ import numpy as np
 import trireme as fluid
 
 layers = fluid.layers
+CLUSTER = Path(__file__).resolve().parents[1] / "tests" / "python" / "cluster.py"
 LIMIT = 1.15
 CACHES = "n log n, 1.09 to 1.12 counted in instructions; the rest is memory that the caches no longer hold at 4 n"
 
@@ -490,8 +491,14 @@ def _(n):
 # -- processes ----------------------------------------------------------------------------------------------------------
 
 
+class MissingError(Exception):
+    """This machine lacks something that a law needs."""
+
+
 def run(command, **more):
     done = subprocess.run([sys.executable, *command], check=False, capture_output=True, text=True, timeout=900, **more)
+    if done.returncode == 77:
+        raise MissingError(done.stderr.strip())
     if done.returncode:
         raise RuntimeError(f"{command} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
 
@@ -526,10 +533,13 @@ for step in range(steps):
 """
 
 
-def job(parameters=4, tables=0, steps=2, rows=8, cached=0, between="", trainers=1, servers=1, options=()):
+def job(parameters=4, tables=0, steps=2, rows=8, cached=0, between="", trainers=1, servers=1, options=(), hosts=0):
+    """``hosts``: so many hosts, made of namespaces, in place of this machine; the CPU time of all of them counts."""
     Path("job.py").write_text(JOB)
-    return cpu(lambda: run(["-m", "trireme", "launch", "--servers", str(servers), "--trainers", str(trainers), "--progress", "0", *options,
-                            "job.py", str(parameters), str(tables), str(steps), str(rows), str(cached), between]))
+    on = [str(CLUSTER), str(hosts), sys.executable] if hosts else []
+    options = [*options, "--hostfile", "{hostfile}", "--ssh", "{ssh}"] if hosts else options
+    return cpu(lambda: run([*on, "-m", "trireme", "launch", "--servers", str(servers), "--trainers", str(trainers), "--progress", "0",
+                            *options, "job.py", str(parameters), str(tables), str(steps), str(rows), str(cached), between]))
 
 
 @law("a job's parameters", 200, rounds=2)
@@ -566,6 +576,13 @@ def _(n):
 @law("a job's rows, saved and loaded between two steps", 50000, rounds=2)
 def _(n):
     return job(tables=1, rows=n, between="load")
+
+
+@law("rows that a resumed job's replica gets, on another host", 50000, rounds=2)
+def _(n):
+    folder = Path("checkpoints").resolve()
+    job(tables=1, rows=n, options=["--checkpoint", folder])
+    return job(tables=1, rows=n, steps=3, options=["--checkpoint", folder, "--resume", "--replicas", "1"], hosts=2)
 
 
 @law("a job's trainers", 2, rounds=2)
@@ -646,6 +663,9 @@ def main() -> int:
     for one in chosen:
         try:
             power, few, many = exponent(one, args.rounds)
+        except MissingError as error:
+            print(f"| {one.name} | {one.size} | | | skipped: {error} |", flush=True)
+            continue
         except Exception as error:                     # the others are measured all the same
             print(f"| {one.name} | {one.size} | | | failed: {type(error).__name__} |", flush=True)
             print(f"{one.name}: {error}", file=sys.stderr)
