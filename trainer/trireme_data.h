@@ -1,4 +1,4 @@
-/* trireme_data.h - data for training: text files and tables that become batches, and shell commands.
+/* trireme_data.h - data for training: text files and tables that become batches.
  *
  *     tr_dataset *data = NULL;
  *     tr_batch   *batch;
@@ -13,6 +13,7 @@
 #define TRIREME_DATA_H
 
 #include "framework/trireme.h"
+#include "storage/trireme_store.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -151,21 +152,6 @@ TR_API void        tr_dataset_count(const tr_dataset *dataset, tr_data_counts *o
 TR_API const char *tr_dataset_first_bad_line(const tr_dataset *dataset);
 /* The id that a CSV slot with hash_buckets gives to a text: FNV-1a of its bytes, 64 bits, modulo `buckets`. */
 TR_API int64_t     tr_data_hash(const char *text, size_t size, int64_t buckets);
-
-/* == commands =============================================================================== */
-
-/* A shell command that runs beside this process, and how it ended: also where this process ignores SIGCHLD, or collects all its
- * children. */
-typedef struct tr_command tr_command;
-
-/* Start a command with the descriptor `input` as its standard input. It owns `input` from now on, also after a failure. *output: the read
- * end of a pipe from the command, the caller's to close. The pipe ends when the command has ended. */
-TR_API tr_status tr_command_start(tr_command **out, int *output, int input, const char *text);
-/* End the command and its children. Call it from any thread, before tr_command_end. */
-TR_API void      tr_command_kill(tr_command *command);
-/* Wait for the command's end, and free it. A failure: it did not end with exit code 0. `path` is the file that it read, for the message, or
- * NULL. */
-TR_API tr_status tr_command_end(tr_command *command, const char *path);
 
 #ifdef __cplusplus
 }

@@ -8,7 +8,7 @@
 
 #include "framework/base/memory.h"
 #include "pserver/util/wake.h"
-#include "trainer/files/command.h"
+#include "storage/stores/command.h"
 
 typedef struct piece_node {
     struct piece_node *next;

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "framework/base/memory.h"
+#include "storage/stores/object_store.h"
 
 static void add(tr_piece **pieces, int64_t *count, const char *path, int64_t begin, int64_t end)
 {
@@ -16,9 +17,22 @@ static void add(tr_piece **pieces, int64_t *count, const char *path, int64_t beg
     ++*count;
 }
 
+/* The size of a file. A store is asked only where the size matters: each question takes it milliseconds. */
+static tr_status measure(int64_t *size, const char *path, bool is_whole)
+{
+    struct stat info = {0};
+
+    if (tr_store_is_uri(path))
+        return is_whole ? TR_OK : tr_store_size(size, NULL, path);
+    if (stat(path, &info) != 0)
+        return tr_fail(errno == ENOENT ? TR_ENOTFOUND : TR_EIO, "data: '%s' cannot be opened: %s", path, strerror(errno));
+    *size = info.st_size;
+    return TR_OK;
+}
+
 tr_status tr_pieces_list(tr_piece **out, int64_t *count, const tr_data_spec *spec)
 {
-    struct stat info;
+    int64_t size = 0;
 
     *out = NULL;
     *count = 0;
@@ -26,13 +40,13 @@ tr_status tr_pieces_list(tr_piece **out, int64_t *count, const tr_data_spec *spe
         return tr_fail(TR_EINVAL, "data: there is no file to read");
     for (int i = 0; i < spec->file_count; i++) {
         const char *path = spec->files[i];
-        if (stat(path, &info) != 0) {
+        const bool      is_whole = spec->split != TR_SPLIT_TASKS || tr_source_is_whole(path, spec->pipe_command);
+        const tr_status status = measure(&size, path, is_whole);
+        if (status != TR_OK) {
             free(*out);
-            return tr_fail(errno == ENOENT ? TR_ENOTFOUND : TR_EIO, "data: '%s' cannot be opened: %s", path,
-                           strerror(errno));
+            return status;
         }
-        const bool    is_whole = spec->split != TR_SPLIT_TASKS || tr_source_is_whole(path, spec->pipe_command);
-        const int64_t tasks = is_whole ? 1 : (info.st_size + spec->task_bytes - 1) / spec->task_bytes;
+        const int64_t tasks = is_whole ? 1 : (size + spec->task_bytes - 1) / spec->task_bytes;
         for (int64_t task = 0; task < tasks; task++)
             add(out, count, path, task * spec->task_bytes, task + 1 < tasks ? (task + 1) * spec->task_bytes : INT64_MAX);
     }

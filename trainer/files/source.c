@@ -6,11 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "framework/base/memory.h"
 #include "framework/base/path.h"
-#include "trainer/files/command.h"
+#include "storage/stores/command.h"
+#include "storage/stores/object_store.h"
 #include "trainer/files/text_start.h"
 #include "trainer/files/unpack.h"
 
@@ -21,8 +23,10 @@ struct tr_source {
     tr_piece piece;
     bool     is_open;
     int      file;                    /* or -1 */
+    tr_store_call *call;              /* that fills `file` with a file of a store; or NULL */
     tr_unpack *packed;                /* or NULL */
-    pthread_mutex_t lock;             /* guards the two fields below: another thread may end the command */
+    pthread_mutex_t lock;             /* guards the fields below: another thread may end the command, or the bytes of the store */
+    int      store_file;              /* the socket that the call fills; or -1 */
     bool     is_interrupted;          /* no further command is started */
     tr_command *command;              /* or NULL */
     int64_t  at;                      /* place in the file of the first byte that was not returned yet */
@@ -53,7 +57,7 @@ static bool is_packed(const char *path)
 
 bool tr_source_is_whole(const char *path, const char *pipe_command)
 {
-    return pipe_command || is_packed(path);
+    return pipe_command || is_packed(path) || tr_store_unpacks(path);
 }
 
 /* == life ==================================================================================== */
@@ -63,7 +67,7 @@ tr_source *tr_source_new(const tr_source_options *options)
     tr_source *source = tr__must_alloc(sizeof *source);
 
     source->options = *options;
-    source->file = -1;
+    source->file = source->store_file = -1;
     pthread_mutex_init(&source->lock, NULL);
     return source;
 }
@@ -74,6 +78,8 @@ void tr_source_interrupt(tr_source *source)
     source->is_interrupted = true;
     if (source->command)
         tr_command_kill(source->command);
+    if (source->store_file >= 0)
+        shutdown(source->store_file, SHUT_RDWR);
     pthread_mutex_unlock(&source->lock);
 }
 
@@ -87,19 +93,46 @@ static tr_status end_command(tr_source *source)
     return command ? tr_command_end(command, source->piece.path) : TR_OK;
 }
 
+/* Close the file. Of one of a store, or its command, this says how reading ended. */
+static tr_status close_file(tr_source *source)
+{
+    pthread_mutex_lock(&source->lock);
+    const int file = source->store_file;
+    source->store_file = -1;
+    pthread_mutex_unlock(&source->lock);
+    tr_store_call *call = source->call;
+    source->call = NULL;
+    if (source->file >= 0)
+        close(source->file);
+    if (file >= 0 && file != source->file)         /* a command reads it */
+        close(file);
+    source->file = -1;
+    return call ? tr_store_end(call) : TR_OK;
+}
+
 static void close_piece(tr_source *source)
 {
     if (source->is_open && source->options.reader)
         source->options.reader->close(source->options.reader->payload);
     tr_unpack_free(source->packed);
-    if (source->file >= 0)
-        close(source->file);
     if (source->command)
         tr_command_kill(source->command);
     end_command(source);
+    close_file(source);
     source->packed = NULL;
-    source->file = -1;
     source->is_open = false;
+}
+
+/* Reading has failed, or has ended. Where a store failed, this is the reason. */
+static tr_status reason(tr_source *source, tr_status status)
+{
+    char           *text = status != TR_OK ? tr__must_strdup(tr_error()) : NULL;
+    const tr_status ended = end_command(source), closed = close_file(source);
+
+    if (closed == TR_OK && status != TR_OK)
+        tr_fail(status, "%s", text);
+    free(text);
+    return closed != TR_OK ? closed : status != TR_OK ? status : ended;
 }
 
 void tr_source_free(tr_source *source)
@@ -126,6 +159,8 @@ static tr_status read_some(size_t *got, tr_source *source, char *to, size_t size
 
     if (source->packed)
         return tr_unpack_read(got, source->packed, to, size);
+    if (source->call)
+        TR_TRY(tr_store_await(source->file, source->piece.path));
     while ((n = read(source->file, to, size)) < 0 && errno == EINTR)
         ;
     if (n < 0)
@@ -246,12 +281,14 @@ tr_status tr_source_read(tr_source *source, tr_block_text *block)
     if (source->options.reader)
         return read_table(source, block);
     block->line = source->line;
-    TR_TRY(fill(source, block));
+    tr_status status = fill(source, block);
+    if (status != TR_OK)
+        return reason(source, status);
     block->text[block->size] = '\0';
     source->line += count_lines(block->text, block->size);
     if (!block->is_last)
         return TR_OK;
-    const tr_status status = end_command(source);
+    status = reason(source, TR_OK);
     close_piece(source);
     return status;
 }
@@ -314,14 +351,37 @@ done:
     return status;
 }
 
+/* Read the file from `begin` on. */
+static tr_status open_store(tr_source *source, int64_t begin)
+{
+    tr_status status = close_file(source);
+
+    pthread_mutex_lock(&source->lock);
+    if (status == TR_OK)
+        status = source->is_interrupted ? tr_fail(TR_EIO, "data: interrupted")
+                                        : tr_store_read(&source->call, &source->file, source->piece.path, begin, INT64_MAX,
+                                                        source->piece.end);
+    if (status == TR_OK)
+        source->store_file = source->file;
+    pthread_mutex_unlock(&source->lock);
+    return status;
+}
+
+static tr_status go_to(tr_source *source, int64_t begin)
+{
+    if (source->call)
+        return open_store(source, begin);
+    if (lseek(source->file, begin, SEEK_SET) < 0)
+        return tr_fail(TR_EIO, "data: '%s' has no byte %lld: %s", source->piece.path, (long long)begin, strerror(errno));
+    return TR_OK;
+}
+
 /* Go to the first line that begins at the piece's begin or after it. */
 static tr_status seek_line(tr_source *source)
 {
     tr_block_text line = {0};
 
-    if (lseek(source->file, source->piece.begin - 1, SEEK_SET) < 0)
-        return tr_fail(TR_EIO, "data: '%s' has no byte %lld: %s", source->piece.path, (long long)source->piece.begin - 1,
-                       strerror(errno));
+    TR_TRY(go_to(source, source->piece.begin - 1));
     source->at = source->piece.begin - 1;
     source->rest_size = 0;
     source->line = 0;
@@ -357,7 +417,9 @@ static tr_status open_file(tr_source *source)
 {
     const char *path = source->piece.path;
 
-    if (tr_path_open(&source->file, NULL, path) != TR_OK) {
+    if (tr_store_opens(path)) {
+        TR_TRY(open_store(source, 0));
+    } else if (tr_path_open(&source->file, NULL, path) != TR_OK) {
         source->file = -1;
         return tr_fail(errno == ENOENT ? TR_ENOTFOUND : TR_EIO, "data: %s", tr_error());
     }
@@ -396,6 +458,7 @@ tr_status tr_source_open(tr_source *source, const tr_piece *piece)
     source->is_open = true;
     return TR_OK;
 fail:
+    status = reason(source, status);
     close_piece(source);
     return status;
 }
@@ -408,8 +471,9 @@ static int64_t count_ends(const char *path, int64_t size)
     bool    has_cr = false;                        /* the last byte was CR */
     ssize_t got = 1;
     int     file = -1;
+    tr_store_call *call = NULL;
 
-    if (tr_path_open(&file, NULL, path) != TR_OK)
+    if ((tr_store_is_uri(path) ? tr_store_read(&call, &file, path, 0, size + 1, size + 1) : tr_path_open(&file, NULL, path)) != TR_OK)
         return 0;
     while (size >= 0 && (got = read(file, text, sizeof text)) > 0)
         for (ssize_t i = 0; i < got && size >= 0; i++, size--) {
@@ -418,6 +482,8 @@ static int64_t count_ends(const char *path, int64_t size)
             lines += text[i] == '\n' && size > 0;
         }
     close(file);
+    if (call)
+        tr_store_end(call);
     return lines;
 }
 

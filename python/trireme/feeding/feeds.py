@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import glob
 import numbers
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +31,9 @@ from ..native.errors import InvalidArgumentError, UnsupportedError, check, check
 from ..native.handles import Handle, Native, new_lock_of
 from ..native.names import path_chars
 from ..native.threads import num_threads
+from ..stores.beside import prepare
+from ..stores.folders import glob
+from ..stores.names import PATTERN, place
 from .slots import Slot, _value_of
 from .tables import TABLE_FORMATS, TableReader
 
@@ -146,13 +148,14 @@ class Dataset(Handle):
 
     def set_filelist(self, filelist: Sequence[str] | str) -> None:
         """Set the files, in order; a pattern (``data/part-*``) stands for the sorted names that fit. ``filelist`` is a path or a list of
-        paths."""
+        paths. A path may be a URI, such as ``s3://bucket/part-*``."""
         if not isinstance(filelist, (str, os.PathLike, Iterable)):
             raise InvalidArgumentError(f"Dataset: files={filelist!r:.80}; a name, a pattern or a list of them is possible")
         names = [filelist] if isinstance(filelist, (str, os.PathLike)) else list(filelist)
         files: list[str] = []
         for name in map(os.fspath, names):
-            found = sorted(glob.glob(name)) if any(c in name for c in "*?[") and not os.path.exists(name) else [name]
+            prepare()
+            found = _found(name)
             if not found:
                 raise InvalidArgumentError(f"Dataset: no file fits {name!r}")
             files += found
@@ -416,6 +419,13 @@ class Dataset(Handle):
         """What was wrong with the first line that was skipped, and where it is."""
         with self._made() as dataset:
             return str(ffi.string(lib.tr_dataset_first_bad_line(dataset)).decode("utf-8", "replace"))
+
+
+def _found(name: str) -> list[str]:
+    """Return the files that a name, a pattern or a URI stands for."""
+    one = place(name)
+    is_pattern = PATTERN.search(one.path) and (one.scheme or not os.path.exists(one.path))
+    return glob(name) if is_pattern else [one.uri]
 
 
 def _described_dataset(kind: type[Dataset], given: dict[str, Any]) -> Dataset:

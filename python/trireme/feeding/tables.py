@@ -21,12 +21,15 @@ from ..native.dtypes import NUMPY_DTYPES, VarType
 from ..native.errors import FileError, FormatError, NotFoundError, TriremeError
 from ..native.handles import Uncopied
 from ..native.optional import load
+from ..stores.names import is_uri
+from ..stores.reading import Seekable
 
 if TYPE_CHECKING:
     from .slots import Slot
 
 TABLE_FORMATS = {"parquet": "Parquet", "arrow": "Arrow"}
 _MOST_ROWS = 1 << 20                  # of a block
+_ARROW_FILE = b"ARROW1"               # the first bytes of a file; a stream has none
 
 
 class _Column(NamedTuple):
@@ -71,7 +74,7 @@ class TableReader(Uncopied):
     def open(self, path: str, begin: int, end: int) -> None:
         """Go to a piece: the row groups that begin at bytes from ``begin`` to ``end``."""
         self._path = path
-        if not stat.S_ISREG(os.stat(path).st_mode):
+        if not is_uri(path) and not stat.S_ISREG(os.stat(path).st_mode):
             raise FileError(f"data: {path!r} is no regular file")
         self._rows = self._groups_of(path, begin, end)
 
@@ -94,9 +97,10 @@ class TableReader(Uncopied):
 
     def _parquet(self, path: str, begin: int, end: int) -> Iterator[_Rows]:
         parquet = load("pyarrow.parquet", "Dataset(format='parquet')")
-        with parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True) as file:
+        with self._source(path) as source, \
+                parquet.ParquetFile(source, buffer_size=1 << 20, pre_buffer=is_uri(path), page_checksum_verification=True) as file:
             names = self._bind(file.schema_arrow)
-            for group in _of_piece(path, file.num_row_groups, begin, end):
+            for group in _of_piece(source.size(), file.num_row_groups, begin, end):
                 about = file.metadata.row_group(group)
                 first = 0
                 for batch in file.iter_batches(self._rows_of_block(about.num_rows, about.total_byte_size), [group], names,
@@ -104,18 +108,44 @@ class TableReader(Uncopied):
                     yield _Rows(batch, group, first)
                     first += batch.num_rows
 
+    def _source(self, path: str) -> Any:
+        """Open a file of this machine, or of a store."""
+        return self._pa.PythonFile(Seekable(path), mode="r") if is_uri(path) else self._pa.OSFile(path)
+
     def _ipc(self, path: str, begin: int, end: int) -> Iterator[_Rows]:
         ipc = load("pyarrow.ipc", "Dataset(format='arrow')")
-        with self._pa.OSFile(path) as source:
-            schema = ipc.open_file(source).schema
-            fields = sorted({schema.get_field_index(name) for name in self._bind(schema)})
-            file = ipc.open_file(source, options=ipc.IpcReadOptions(included_fields=fields, use_threads=False))
-            for group in _of_piece(path, file.num_record_batches, begin, end):
-                batch = file.get_batch(group)
+        with self._source(path) as source:
+            is_file = source.read(len(_ARROW_FILE)) == _ARROW_FILE
+            source.seek(0)
+            for group, batch in (self._batches_of_file if is_file else self._batches_of_stream)(ipc, source, begin, end):
                 batch.validate()                   # before it is sliced
                 step = self._rows_of_block(batch.num_rows, batch.nbytes)
                 for first in range(0, batch.num_rows, step):
                     yield _Rows(batch.slice(first, step), group, first)
+
+    def _batches_of_file(self, ipc: Any, source: Any, begin: int, end: int) -> Iterator[tuple[int, Any]]:
+        schema = ipc.open_file(source).schema
+        file = ipc.open_file(source, options=self._options(ipc, schema))
+        for group in _of_piece(source.size(), file.num_record_batches, begin, end):
+            yield group, file.get_batch(group)
+
+    def _batches_of_stream(self, ipc: Any, source: Any, begin: int, end: int) -> Iterator[tuple[int, Any]]:
+        """Yield the record batches that begin in a piece. A stream has no list of them, so those before are read, too."""
+        schema = ipc.open_stream(source).schema
+        source.seek(0)
+        stream, group, at = ipc.open_stream(source, options=self._options(ipc, schema)), 0, 0
+        while at < end:
+            try:
+                batch = stream.read_next_batch()
+            except StopIteration:
+                return
+            if begin <= at:
+                yield group, batch
+            group, at = group + 1, source.tell()
+
+    def _options(self, ipc: Any, schema: Any) -> Any:
+        fields = sorted({schema.get_field_index(name) for name in self._bind(schema)})
+        return ipc.IpcReadOptions(included_fields=fields, use_threads=False)
 
     def _rows_of_block(self, rows: int, size: int) -> int:
         return max(1, min(_MOST_ROWS, rows * self._block_bytes // max(1, size)))
@@ -257,9 +287,8 @@ def _flat(pa: Any, array: Any) -> Any:
     return array
 
 
-def _of_piece(path: str, groups: int, begin: int, end: int) -> Iterator[int]:
+def _of_piece(size: int, groups: int, begin: int, end: int) -> Iterator[int]:
     """Yield the row groups that begin in a piece of a file. They count as equally long, so all processes cut alike."""
-    size = os.path.getsize(path)
     return (group for group in range(groups) if begin <= group * size // groups < end)
 
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..native.errors import InvalidArgumentError, TriremeError
 from ..native.suggest import did_you_mean
+from .store_commands import add_store_commands
 
 if TYPE_CHECKING:
     from .mpi import Layout
@@ -83,6 +84,7 @@ def command_parser() -> _Parser:
     add_port(commands)
     add_predict(commands)
     add_observers(commands)
+    add_store_commands(commands)
     return parser
 
 

@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from ..job.surroundings import check_folder, forget_rank, has_launcher, rank_words
 from ..native.errors import InvalidArgumentError
+from ..stores.beside import command as store_command
 from . import agent as agents
 from . import ends, fabric, limits
 from . import mpi as mpis
@@ -199,6 +200,7 @@ class Launch:
         env.pop("TRIREME_JOB_PID", None)               # set where this process is a rank's child, or where srun started it
         env["TRIREME_JOB"] = "1"
         env["TRIREME_JOB_FOLDER"] = folder
+        env.setdefault("TRIREME_STORE_COMMAND", store_command())
         env["TRIREME_RUN"] = self._run_number
         env.update(settings(self))
         env.update(self.checkpoints.environment())
@@ -222,7 +224,7 @@ class Launch:
         return env
 
     def command(self, env: dict[str, str], scratch: str | None, shared: str | None) -> list[str]:
-        exported = [name for name in env if name.startswith(("TRIREME_", "PYTHON")) or name == "LD_LIBRARY_PATH"
+        exported = [name for name in env if name.startswith(("TRIREME_", "PYTHON", "AWS_", "GOOGLE_")) or name == "LD_LIBRARY_PATH"
                     and self.mpi.major < 5]
         return mpis.command_line(self.mpi, self.layout, self.server, self.trainer, exported, scratch, shared, self.standby,
                                  WRAPPER if scratch else ())

@@ -4,11 +4,11 @@
  * small process stands between us and the shell. It waits for the shell, and writes the shell's status into our memory, which it shares.
  * See docs/adr/0050.
  *
- * trireme_data.h declares tr_command_start, tr_command_kill and tr_command_end. */
+ * trireme_store.h declares tr_command_start, tr_command_kill and tr_command_end. */
 #pragma once
 
 #include "framework/base/status.h"
-#include "trainer/trireme_data.h"
+#include "storage/trireme_store.h"
 
 /* Let commands that start from now on get the present environment. Call it in the main thread, before other threads compute. */
 void      tr_command_keep_environment(void);

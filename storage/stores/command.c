@@ -6,7 +6,7 @@
  *
  * What must stay true: the guard runs on a stack of its own, but with the thread's thread-local storage. So the thread does nothing
  * while the guard lives, and the guard makes system calls alone. All signals are blocked in both. */
-#include "trainer/files/command.h"
+#include "storage/stores/command.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,0 +1,1 @@
+"""Files in object stores: ``s3://``, ``gs://``, ``hdfs://`` and ``file://`` (docs/stores.md)."""

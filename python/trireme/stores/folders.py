@@ -1,0 +1,84 @@
+"""Folders of stores: lists, patterns, and whole folders that are copied."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..native.errors import InvalidArgumentError
+from ..native.optional import load
+from .names import PATTERN, Place, fits, is_uri, join, place
+from .reading import stream
+from .systems import system_of
+from .tries import tried
+from .writing import upload
+
+_AT_A_TIME = 4                        # files
+
+
+def list_files(folder: str) -> list[tuple[str, int]]:
+    """Return the files in a folder and below it: each name after the folder's, and its size, sorted."""
+    one = place(folder)
+    start = one.path.rstrip("/") + "/"
+    return sorted((info.path[len(start):], int(info.size)) for info in _infos(one) if info.is_file)
+
+
+def _infos(one: Place) -> list[Any]:
+    fs = load("pyarrow.fs", one.uri)
+    selector = fs.FileSelector(one.path or "/", allow_not_found=True, recursive=True)
+    found: list[Any] = tried(f"{one.uri} cannot be listed", lambda: system_of(one).get_file_info(selector))
+    return found
+
+
+def glob(pattern: str) -> list[str]:
+    """Return the URIs that fit a pattern, sorted; ``*`` does not go beyond a slash."""
+    one = place(pattern)
+    if not one.scheme:
+        import glob as of_files
+
+        return sorted(of_files.glob(one.path))
+    first = PATTERN.search(one.path)
+    if first is None:
+        return [pattern]
+    folder = one._replace(path=one.path[:first.start()].rpartition("/")[0])
+    if not folder.path and one.scheme != "hdfs":
+        raise InvalidArgumentError(f"{pattern!r}: a pattern may not stand for buckets")
+    return sorted(one._replace(path=info.path).uri for info in _infos(folder) if info.is_file and fits(info.path, one.path))
+
+
+def _all(call: Callable[[Any], None], items: Iterable[Any]) -> None:
+    with concurrent.futures.ThreadPoolExecutor(_AT_A_TIME, "trireme-copy") as pool:
+        for done in [pool.submit(call, item) for item in items]:
+            done.result()
+
+
+def download(name: str, path: str) -> None:
+    """Copy a file of a store to a local file."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as out:
+        for content in stream(name):
+            out.write(content)
+
+
+def download_folder(folder: str, path: str, wants: Callable[[str], bool] = lambda name: True) -> list[str]:
+    """Copy the files of a folder of a store into a local folder; return their names."""
+    names = [name for name, _ in list_files(folder) if wants(name)]
+    for name in names:
+        if os.path.isabs(name) or ".." in name.split("/"):
+            raise InvalidArgumentError(f"{folder}: the name {name!r} leads out of the folder")
+    _all(lambda name: download(join(folder, name), os.path.join(path, name)), names)
+    return names
+
+
+def upload_folder(path: str, folder: str, last: Iterable[str] = ()) -> None:
+    """Copy the files of a local folder to a store: those of ``last`` when all others are there, in their order."""
+    names = sorted(os.path.relpath(os.path.join(at, name), path) for at, _, files in os.walk(path) for name in files)
+    ending = [name for name in last if name in names]
+    _all(lambda name: upload(os.path.join(path, name), join(folder, name)), [name for name in names if name not in ending])
+    for name in ending:
+        upload(os.path.join(path, name), join(folder, name))
+
+
+__all__ = ["download", "download_folder", "glob", "is_uri", "list_files", "upload_folder"]

@@ -1,0 +1,54 @@
+"""The library's file systems, one for each store and process. Credentials and addresses are the library's own business."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..native.errors import InvalidArgumentError
+from ..native.optional import load
+from .names import Place
+from .tries import TRIES, timeout
+
+_lock = threading.Lock()
+_made: dict[tuple[Any, ...], Any] = {}
+
+
+def system_of(one: Place, tries: int = 1) -> Any:
+    """Return the ``pyarrow.fs.FileSystem`` of a place. Its requests have so many tries."""
+    key = (os.getpid(), one.scheme, one.host, tries)
+    with _lock:
+        if key not in _made:
+            _made[key] = _make(one, tries)
+        return _made[key]
+
+
+def _make(one: Place, tries: int) -> Any:
+    fs = load("pyarrow.fs", f"{one.scheme or 'file'}://")
+    if one.scheme == "s3":
+        return _s3(fs, one, tries)
+    if one.scheme == "gs":
+        import datetime
+
+        return fs.GcsFileSystem(retry_time_limit=datetime.timedelta(seconds=timeout() * TRIES))
+    if one.scheme == "hdfs":
+        host, _, port = one.host.partition(":")
+        return fs.HadoopFileSystem(host or "default", int(port or 0))
+    return fs.LocalFileSystem()
+
+
+def _s3(fs: Any, one: Place, tries: int) -> Any:
+    options: dict[str, Any] = {}
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if endpoint:
+        parts = urlsplit(endpoint)
+        if not parts.hostname or parts.username or parts.password:
+            raise InvalidArgumentError("AWS_ENDPOINT_URL is expected to be like http://host:port, without a user or a password")
+        options = {"scheme": parts.scheme, "endpoint_override": f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname}
+    if not endpoint and not (os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")):
+        options["region"] = fs.resolve_s3_region(one.path.partition("/")[0])
+    fs.ensure_s3_initialized()
+    return fs.S3FileSystem(connect_timeout=min(timeout(), 10.0), request_timeout=timeout(), allow_delayed_open=True,
+                           retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=tries), **options)

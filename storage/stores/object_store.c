@@ -1,0 +1,315 @@
+/* object_store.c - see object_store.h: requests and their answers. store_process.c has the process. */
+#include "storage/stores/object_store.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "framework/base/memory.h"
+#include "storage/stores/store_process.h"
+
+enum { MOST_REQUEST = 1 << 16, PATIENCE = 600 };    /* bytes; seconds of silence of the process: it has shorter limits of its own */
+
+struct tr_store_call {
+    int   answer;                     /* the socket */
+    char *path;
+};
+
+/* == names ==================================================================================== */
+
+bool tr_store_is_uri(const char *path)
+{
+    const size_t scheme = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-");
+    return scheme > 1 && !strncmp(path + scheme, "://", 3);
+}
+
+static bool ends_with(const char *path, const char *end)
+{
+    const size_t size = strlen(path), length = strlen(end);
+    return size > length && !strcmp(path + size - length, end);
+}
+
+bool tr_store_unpacks(const char *path)
+{
+    return ends_with(path, ".zst") || ends_with(path, ".bz2");
+}
+
+bool tr_store_opens(const char *path)
+{
+    return tr_store_is_uri(path) || tr_store_unpacks(path);
+}
+
+/* == requests ================================================================================= */
+
+static tr_status make_call(tr_store_call **out, int *file, const char *path, char *request, size_t size)
+{
+    int answer[2], data[2] = {-1, -1};
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, answer) != 0)
+        return tr_fail(TR_EIO, "'%s': no socket: %s", path, strerror(errno));
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, data) != 0) {
+        const int error = errno;
+        close(answer[0]);
+        close(answer[1]);
+        return tr_fail(TR_EIO, "'%s': no socket: %s", path, strerror(error));
+    }
+    const tr_status status = tr_store_process_send(request, size, (const int[]){answer[1], data[1]}, path);
+    close(answer[1]);
+    close(data[1]);
+    if (status != TR_OK) {
+        close(answer[0]);
+        close(data[0]);
+        return status;
+    }
+    tr_store_call *call = tr__must_alloc(sizeof *call);
+    *call = (tr_store_call){answer[0], tr__must_strdup(path)};
+    *out = call;
+    *file = data[0];
+    return TR_OK;
+}
+
+/* The texts of a request, with a zero between them. */
+static tr_status ask(tr_store_call **out, int *file, const char *verb, const char *path, const char *more)
+{
+    const size_t verb_size = strlen(verb), path_size = strlen(path), more_size = strlen(more);
+    const size_t size = verb_size + 1 + path_size + more_size;
+
+    if (size > MOST_REQUEST)
+        return tr_fail(TR_EINVAL, "a name of %zu bytes is longer than any store's", path_size);
+    char *request = tr__must_alloc(size);
+    memcpy(request, verb, verb_size + 1);
+    memcpy(request + verb_size + 1, path, path_size);
+    memcpy(request + verb_size + 1 + path_size, more, more_size);
+    for (size_t i = size - more_size; i < size; i++)
+        request[i] = request[i] == ' ' ? '\0' : request[i];
+    const tr_status status = make_call(out, file, path, request, size);
+    free(request);
+    return status;
+}
+
+tr_status tr_store_await(int file, const char *path)
+{
+    struct pollfd one = {file, POLLIN, 0};
+    int           ready;
+
+    while ((ready = poll(&one, 1, PATIENCE * 1000)) < 0 && errno == EINTR)
+        ;
+    return ready > 0 ? TR_OK : tr_fail(TR_ETIMEOUT, "'%s': the process that reads stores has been silent for %d s", path, PATIENCE);
+}
+
+/* Read a socket to its end, malloc'ed, with a zero behind. */
+static tr_status drain(char **out, size_t *size, int file, const char *path)
+{
+    size_t capacity = 1 << 12, used = 0;
+    char  *text = tr__must_alloc(capacity);
+
+    for (;;) {
+        if (tr_store_await(file, path) != TR_OK) {
+            free(text);
+            return TR_ETIMEOUT;
+        }
+        const ssize_t got = read(file, text + used, capacity - used - 1);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        used += (size_t)got;
+        if (capacity - used < 2)
+            text = tr__must_realloc(text, capacity *= 2);
+    }
+    text[used] = '\0';
+    *out = text;
+    *size = used;
+    return TR_OK;
+}
+
+static void free_call(tr_store_call *call)
+{
+    close(call->answer);
+    free(call->path);
+    free(call);
+}
+
+/* "failed ENOTFOUND\ntext" */
+static tr_status failed(const tr_store_call *call, char *said)
+{
+    static const tr_status known[] = {TR_EINVAL, TR_ENOTFOUND, TR_EIO, TR_EFORMAT, TR_EUNSUPPORTED, TR_ENOMEM, TR_ETIMEOUT};
+    char                  *text = strchr(said, '\n');
+
+    if (strncmp(said, "failed ", 7) != 0 || !text)
+        return tr_fail(TR_EIO, "'%s': the process that reads stores, '%s', has ended; is its program on the PATH?", call->path,
+                       tr_store_command());
+    *text++ = '\0';
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(tr_status_name(known[i]), said + 7))
+            return tr_fail(known[i], "%s", text);
+    return tr_fail(TR_EIO, "%s", text);
+}
+
+/* Wait for the answer, and free the call. *payload, malloc'ed: what follows "ok". */
+static tr_status take_answer(char **payload, tr_store_call *call)
+{
+    char  *said = NULL;
+    size_t size;
+
+    *payload = NULL;
+    tr_status status = drain(&said, &size, call->answer, call->path);
+    if (status == TR_OK) {
+        status = !strncmp(said, "ok\n", 3) ? TR_OK : failed(call, said);
+        if (status == TR_OK)
+            *payload = tr__must_strdup(said + 3);
+    }
+    free(said);
+    free_call(call);
+    return status;
+}
+
+tr_status tr_store_end(tr_store_call *call)
+{
+    char           *payload;
+    const tr_status status = take_answer(&payload, call);
+
+    free(payload);
+    return status;
+}
+
+static tr_status ask_for_text(char **payload, const char *verb, const char *path)
+{
+    tr_store_call *call;
+    int            file;
+
+    TR_TRY(ask(&call, &file, verb, path, ""));
+    close(file);
+    return take_answer(payload, call);
+}
+
+/* == files ==================================================================================== */
+
+tr_status tr_store_read(tr_store_call **out, int *file, const char *path, int64_t begin, int64_t end, int64_t soon)
+{
+    char *more = tr__must_format(" %lld %lld %lld", (long long)begin, (long long)end, (long long)soon);
+    const tr_status status = ask(out, file, "read", path, more);
+
+    free(more);
+    return status;
+}
+
+tr_status tr_store_write(tr_store_call **out, int *file, const char *path)
+{
+    return ask(out, file, "write", path, "");
+}
+
+tr_status tr_store_commit(tr_store_call *call, uint64_t bytes)
+{
+    char *done = tr__must_format("done %llu", (unsigned long long)bytes);
+    ssize_t sent;
+
+    while ((sent = send(call->answer, done, strlen(done), MSG_NOSIGNAL)) < 0 && errno == EINTR)
+        ;
+    free(done);
+    return tr_store_end(call);
+}
+
+tr_status tr_store_size(int64_t *size, double *written, const char *path)
+{
+    char *payload, *rest;
+
+    TR_TRY(ask_for_text(&payload, "size", path));
+    const int64_t bytes = strtoll(payload, &rest, 10);
+    if (size)
+        *size = bytes;
+    if (written)
+        *written = (double)strtoll(rest, NULL, 10) / 1e6;
+    free(payload);
+    return TR_OK;
+}
+
+tr_status tr_store_list(char **lines, const char *folder)
+{
+    return ask_for_text(lines, "list", folder);
+}
+
+tr_status tr_store_remove(const char *path)
+{
+    char *payload = NULL;
+    const tr_status status = ask_for_text(&payload, "remove", path);
+
+    free(payload);
+    return status;
+}
+
+/* Read up to `size` bytes that a call brings. */
+static tr_status read_all(size_t *got, int file, void *to, size_t size, const char *path)
+{
+    for (*got = 0; *got < size;) {
+        TR_TRY(tr_store_await(file, path));
+        const ssize_t n = read(file, (char *)to + *got, size - *got);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        *got += (size_t)n;
+    }
+    return TR_OK;
+}
+
+tr_status tr_store_get_range(void *to, const char *path, int64_t begin, size_t size)
+{
+    tr_store_call *call;
+    int            file;
+    size_t         got = 0;
+
+    TR_TRY(tr_store_read(&call, &file, path, begin, begin + (int64_t)size, begin + (int64_t)size));
+    const tr_status status = read_all(&got, file, to, size, path);
+    close(file);
+    const tr_status ended = tr_store_end(call);
+    if (status != TR_OK || ended != TR_OK)
+        return status != TR_OK ? status : ended;
+    return got == size ? TR_OK : tr_fail(TR_EFORMAT, "'%s' ends at byte %lld; at least %lld are expected", path,
+                                         (long long)(begin + (int64_t)got), (long long)(begin + (int64_t)size));
+}
+
+tr_status tr_store_get(uint8_t **bytes, size_t *size, const char *path, uint64_t most)
+{
+    int64_t all = 0;
+
+    TR_TRY(tr_store_size(&all, NULL, path));
+    if ((uint64_t)all > most)
+        return tr_fail(TR_EFORMAT, "'%s' has %lld bytes; at most %llu are expected", path, (long long)all, (unsigned long long)most);
+    uint8_t *content = malloc((size_t)all + 1);
+    if (!content)
+        return tr_fail(TR_ENOMEM, "no memory for %lld bytes of '%s'", (long long)all, path);
+    const tr_status status = tr_store_get_range(content, path, 0, (size_t)all);
+    if (status != TR_OK) {
+        free(content);
+        return status;
+    }
+    content[all] = 0;
+    *bytes = content;
+    *size = (size_t)all;
+    return TR_OK;
+}
+
+tr_status tr_store_put(const char *path, const void *bytes, size_t size)
+{
+    tr_store_call *call;
+    int            file;
+    size_t         done = 0;
+
+    TR_TRY(tr_store_write(&call, &file, path));
+    while (done < size) {
+        const ssize_t n = send(file, (const char *)bytes + done, size - done, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;                    /* the process gave up: the answer says why */
+        done += (size_t)n;
+    }
+    shutdown(file, SHUT_WR);
+    const tr_status status = tr_store_commit(call, size);
+    close(file);
+    return status;
+}

@@ -1,0 +1,140 @@
+"""A real S3 server for tests, and a proxy in front of it that lets single requests fail, stall or end in the middle."""
+
+from __future__ import annotations
+
+import http.client
+import http.server
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+
+BUCKET = "bucket"
+KEYS = {"AWS_ACCESS_KEY_ID": "key-of-tests", "AWS_SECRET_ACCESS_KEY": "secret-of-tests", "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true"}
+SERVER = """
+import logging, os, sys, threading
+threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()     # it ends with the tests
+logging.getLogger("werkzeug").setLevel(logging.ERROR)
+from werkzeug.serving import make_server
+from moto.server import DomainDispatcherApplication, create_backend_app
+server = make_server("127.0.0.1", 0, DomainDispatcherApplication(create_backend_app), threaded=True)
+print(server.port, flush=True)
+server.serve_forever()
+"""
+
+
+class S3:
+    """An S3 server in a process of its own, with one bucket."""
+
+    def __init__(self) -> None:
+        pytest.importorskip("moto", reason="the S3 server of these tests, moto, is not installed")
+        self._process = subprocess.Popen([sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout
+        self.port = int(self._process.stdout.readline())
+        self._ask("PUT", f"/{BUCKET}")
+
+    def _ask(self, verb: str, path: str, body: bytes | None = None) -> bytes:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request(verb, path, body, {"Authorization": "AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/s3/aws4_request"})
+            return connection.getresponse().read()
+        finally:
+            connection.close()
+
+    def environment(self, port: int | None = None) -> dict[str, str]:
+        return {**KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port or self.port}"}
+
+    def put(self, key: str, content: bytes) -> str:
+        self._ask("PUT", f"/{BUCKET}/{key}", content)
+        return f"s3://{BUCKET}/{key}"
+
+    def get(self, key: str) -> bytes:
+        return self._ask("GET", f"/{BUCKET}/{key}")
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+class Proxy:
+    """Passes requests on to a server. ``fault(number, verb, path)`` says what becomes of one: None, or "fail" (the server answers with
+    an error), "refuse" (access is denied), "stall" (no answer comes), "cut" (the answer ends in the middle), "lost" (the server does
+    what it is told to, and the answer is lost)."""
+
+    def __init__(self, port: int) -> None:
+        self.fault: Callable[[int, str, str], str | None] = lambda number, verb, path: None
+        self.requests: list[str] = []
+        self._lock = threading.Lock()
+        self._ends = threading.Event()
+        proxy = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = lambda self: proxy._handle(self, port)
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.port = self._server.server_address[1]
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def _handle(self, asked: http.server.BaseHTTPRequestHandler, port: int) -> None:
+        headers = {name: value for name, value in asked.headers.items() if name.lower() != "transfer-encoding"}
+        body = self._chunks(asked) if len(headers) < len(asked.headers) else asked.rfile.read(int(asked.headers.get("Content-Length") or 0))
+        with self._lock:
+            self.requests.append(f"{asked.command} {asked.path}")
+            fault = self.fault(len(self.requests) - 1, asked.command, asked.path)
+        if fault in ("fail", "refuse"):
+            code, name = (500, b"InternalError") if fault == "fail" else (403, b"AccessDenied")
+            return self._answer(asked, code, {}, b"<Error><Code>%s</Code><Message>by the test</Message></Error>" % name)
+        if fault == "stall":
+            self._ends.wait(60)
+            asked.close_connection = True
+            return None
+        upstream = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        try:
+            upstream.request(asked.command, asked.path, body, headers)
+            answer = upstream.getresponse()
+            content = answer.read()
+        finally:
+            upstream.close()
+        if fault == "lost":
+            asked.close_connection = True
+            return None
+        return self._answer(asked, answer.status, dict(answer.getheaders()), content, cut=fault == "cut")
+
+    @staticmethod
+    def _chunks(asked: http.server.BaseHTTPRequestHandler) -> bytes:
+        """Return the body of a request that is sent in chunks."""
+        chunks = []
+        while size := int(asked.rfile.readline().split(b";")[0], 16):
+            chunks.append(asked.rfile.read(size))
+            asked.rfile.readline()
+        while asked.rfile.readline().strip():              # headers may follow
+            pass
+        return b"".join(chunks)
+
+    @staticmethod
+    def _answer(asked: http.server.BaseHTTPRequestHandler, code: int, headers: dict[str, str], content: bytes, cut: bool = False) -> None:
+        asked.send_response_only(code)
+        is_head = asked.command == "HEAD"
+        for name, value in headers.items():
+            if name.lower() not in ("connection", "transfer-encoding") and (is_head or name.lower() != "content-length"):
+                asked.send_header(name, value)
+        if not is_head:
+            asked.send_header("Content-Length", str(len(content)))
+        asked.end_headers()
+        if not is_head:
+            asked.wfile.write(content[:len(content) // 2] if cut else content)
+        if cut:
+            asked.close_connection = True
+
+    def stop(self) -> None:
+        self._ends.set()
+        self._server.shutdown()
+        self._server.server_close()

@@ -1,0 +1,247 @@
+"""Files of object stores: a real S3 server, requests that fail, and what a training reads from it."""
+
+import bz2
+import gzip
+import re
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from store_support import BUCKET, S3, Proxy
+
+import trireme as fluid
+from trireme.stores import folders, names, reading, tries, writing
+
+pa = pytest.importorskip("pyarrow")
+
+
+@pytest.fixture(scope="module")
+def s3():
+    server = S3()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def store(s3, monkeypatch):
+    """The server, as the library finds it; without proxy."""
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("trireme.stores.systems._made", {})
+    return s3
+
+
+@pytest.fixture
+def proxy(store, monkeypatch):
+    """A proxy before the server. What is written and read goes through it."""
+    one = Proxy(store.port)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{one.port}")
+    monkeypatch.setenv("TRIREME_STORE_TIMEOUT", "1")
+    monkeypatch.setattr("trireme.stores.tries._FIRST_PAUSE", 0.01)
+    yield one
+    one.stop()
+
+
+LINES = [f"{i % 7}.5,{i}\n" for i in range(20000)]
+
+
+def csv(files, **more):
+    slots = [fluid.Slot("x", dtype="float32", shape=[-1, 1]), fluid.Slot("i", dtype="int64", shape=[-1, 1])]
+    return fluid.Dataset(files, "csv", batch_size=1000, slots=slots, **more)
+
+
+def rows(dataset):
+    return [int(i) for batch in dataset for i in np.ravel(batch["i"])]
+
+
+# == names ====================================================================================================
+
+
+@pytest.mark.parametrize("uri, text", [
+    ("s3://key:secret@bucket/a", "may not hold a user or a password"),
+    ("s3://bucket/a?endpoint_override=x", "options may not stand in a URI"),
+    ("s4://bucket/a", "there is no store s4://"),
+    ("s3:///a", "names no bucket"),
+    ("file://a/b", "three slashes"),
+])
+def test_a_uri_that_names_no_file_is_refused(uri, text):
+    with pytest.raises(fluid.core.InvalidArgumentError, match=text) as raised:
+        names.place(uri)
+    assert "secret" not in str(raised.value)
+
+
+def test_a_reason_shows_no_credentials():
+    shown = tries.reason(OSError("at http://me:hidden1@host/: Secret_Access_Key=hidden2, token: hidden3"))
+    assert "hidden" not in shown and "host" in shown
+
+
+# == requests =================================================================================================
+
+
+def test_files_are_written_in_parts_read_in_ranges_listed_and_removed(store):
+    content = np.random.default_rng(1).bytes(25 << 20)
+    writing.write_all(f"s3://{BUCKET}/one/a/x", content)
+    writing.write_all(f"s3://{BUCKET}/one/y", b"")
+    assert reading.read_all(f"s3://{BUCKET}/one/a/x") == content
+    assert reading.Reading(f"s3://{BUCKET}/one/a/x").read(9 << 20, 100) == content[9 << 20:(9 << 20) + 100]
+    assert b"".join(reading.stream(f"s3://{BUCKET}/one/a/x", 5, 18 << 20, 100)) == content[5:18 << 20]
+    assert folders.list_files(f"s3://{BUCKET}/one") == [("a/x", 25 << 20), ("y", 0)]
+    assert folders.glob(f"s3://{BUCKET}/on?/*") == [f"s3://{BUCKET}/one/y"]
+    for _ in range(2):
+        writing.remove(f"s3://{BUCKET}/one/y")
+    assert folders.list_files(f"s3://{BUCKET}/one") == [("a/x", 25 << 20)]
+    assert folders.list_files(f"s3://{BUCKET}/none") == []
+
+
+@pytest.mark.parametrize("kind", ["fail", "lost", "cut", "stall"])
+def test_any_single_request_may_fail(proxy, kind, tmp_path):
+    content = np.random.default_rng(2).bytes(11 << 20)
+    (tmp_path / "x").write_bytes(content)
+
+    def everything(number):
+        folder = f"s3://{BUCKET}/{kind}-{number}-"
+        folders.upload(f"{tmp_path}/x", f"{folder}/x")
+        writing.write_all(f"{folder}/y", b"small")
+        assert folders.list_files(folder) == [("x", len(content)), ("y", 5)]
+        assert reading.read_all(f"{folder}/x") == content
+        writing.remove(f"{folder}/y")
+        assert folders.list_files(folder) == [("x", len(content))]
+
+    everything("none")
+    count = len(proxy.requests)
+    seen = Counter()
+
+    def fault(at, verb, path):
+        number = re.search(rf"{kind}-(\d+)-", path)[1]
+        seen[number] += 1
+        return kind if seen[number] == int(number) + 1 else None
+
+    proxy.fault = fault
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(everything, range(count)))
+    assert count >= 9 and len(proxy.requests) >= count * (count + 1)      # each run had a request more, at least
+
+
+def test_a_store_that_fails_for_good_is_reported_with_uri_try_and_reason(proxy):
+    proxy.fault = lambda at, verb, path: "fail"
+    with pytest.raises(fluid.core.FileError, match=rf"s3://{BUCKET}/x cannot be opened: try 4 of 4: .*500"):
+        reading.Reading(f"s3://{BUCKET}/x")
+    assert len(proxy.requests) == 4
+    proxy.fault = lambda at, verb, path: "refuse"
+    with pytest.raises(fluid.core.FileError, match=rf"s3://{BUCKET}/x cannot be written: .*ACCESS_DENIED") as raised:
+        writing.write_all(f"s3://{BUCKET}/x", b"1")
+    assert "secret-of-tests" not in str(raised.value) and len(proxy.requests) == 5    # what is refused is not tried again
+
+
+def test_a_store_that_stays_silent_is_given_up(proxy):
+    proxy.fault = lambda at, verb, path: "stall"
+    with pytest.raises(fluid.core.FileError, match="try 4 of 4: .*(Timeout|too slow)"):
+        reading.Reading(f"s3://{BUCKET}/x")
+
+
+# == text =====================================================================================================
+
+
+@pytest.mark.parametrize("end, pack", [("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress),
+                                       (".zst", lambda text: pa.compress(text, "zstd", asbytes=True))])
+def test_text_of_a_store_is_read_as_files_are(store, tmp_path, end, pack):
+    parts = [pack("".join(LINES[at::3]).encode()) for at in range(3)]
+    for i, part in enumerate(parts):
+        store.put(f"text{end}/part-{i}{end}", part)
+        (tmp_path / f"part-{i}{end}").write_bytes(part)
+    wanted = rows(csv(f"{tmp_path}/part-*", block_bytes=1 << 14))
+    assert sorted(wanted) == list(range(20000))
+    for more in ({}, {"threads": 4}, {"split": "tasks", "task_bytes": 10000}, {"pipe_command": "cat && true"} if not end else {}):
+        assert rows(csv(f"s3://{BUCKET}/text{end}/part-*", block_bytes=1 << 14, **more)) == wanted
+
+
+def test_a_header_is_read_for_each_task(store):
+    uri = store.put("head.csv", ("i,x\n" + "".join(f"{i},1\n" for i in range(5000))).encode())
+    assert rows(csv(uri, header=True, split="tasks", task_bytes=3000)) == list(range(5000))
+
+
+def test_mistakes_in_text_of_a_store_name_file_and_line(store):
+    lines = LINES[:3000]
+    lines[2500] = "1.5,no\n"
+    uri = store.put("bad.csv", "".join(lines).encode())
+    for more in ({}, {"split": "tasks", "task_bytes": 4000}):
+        with pytest.raises(fluid.core.FormatError, match=rf"{uri}, line 2501, column 5: slot 'i': expected an integer"):
+            rows(csv(uri, **more))
+    with pytest.raises(fluid.core.NotFoundError, match=f"s3://{BUCKET}/missing"):
+        rows(csv(f"s3://{BUCKET}/missing"))
+    with pytest.raises(fluid.core.InvalidArgumentError, match="no file fits 's3://"):
+        csv(f"s3://{BUCKET}/missing-*")
+    cut = store.put("cut.csv.bz2", bz2.compress("".join(LINES).encode())[:-9])
+    with pytest.raises(fluid.core.FileError, match=rf"{cut} cannot be unpacked"):
+        rows(csv(cut))
+
+
+def test_a_pass_may_end_in_the_middle_of_a_file(store):
+    uri = store.put("long.csv", "".join(LINES).encode())
+    data = csv(uri, block_bytes=1 << 12)
+    for _ in range(3):
+        assert len(next(iter(data))["i"]) == 1000
+    assert rows(data) == list(range(20000))
+
+
+READS = """
+import sys
+import numpy as np
+import trireme as fluid
+slots = [fluid.Slot("x", dtype="float32", shape=[-1, 1]), fluid.Slot("i", dtype="int64", shape=[-1, 1])]
+data = fluid.Dataset(sys.argv[1], "csv", batch_size=1000, slots=slots)
+print(sum(int(np.sum(batch["i"])) for batch in data))
+"""
+
+
+def test_text_is_read_over_requests_that_fail(proxy):
+    uri = f"s3://{BUCKET}/flaky.csv"
+    writing.write_all(uri, "".join(LINES * 60).encode())   # more than one block
+    begin = len(proxy.requests)
+    proxy.fault = lambda at, verb, path: {0: "fail", 2: "cut", 3: "lost", 5: "fail"}.get(at - begin)
+    done = subprocess.run([sys.executable, "-c", READS, uri], check=False, capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"{60 * sum(range(20000))}\n", done.stderr
+    proxy.fault = lambda at, verb, path: "fail" if verb == "GET" else None
+    done = subprocess.run([sys.executable, "-c", READS, uri], check=False, capture_output=True, text=True, timeout=60)
+    assert f"{uri}, bytes 0 to " in done.stderr and "cannot be read: try 4 of 4" in done.stderr and done.returncode == 1
+
+
+# == tables ===================================================================================================
+
+
+def table(rows_of_a_group):
+    import pyarrow.ipc as ipc
+    import pyarrow.parquet as parquet
+
+    whole = pa.table({"x": pa.array([i / 2 for i in range(6000)], pa.float32()), "i": pa.array(range(6000), pa.int64())})
+    sinks = [pa.BufferOutputStream() for _ in range(3)]
+    parquet.write_table(whole, sinks[0], row_group_size=rows_of_a_group)
+    for sink, make in zip(sinks[1:], (ipc.new_file, ipc.new_stream)):
+        with make(sink, whole.schema) as writer:
+            writer.write_table(whole, max_chunksize=rows_of_a_group)
+    return dict(zip(("parquet", "arrow", "stream"), (sink.getvalue().to_pybytes() for sink in sinks)))
+
+
+def test_tables_of_a_store_and_arrow_streams_are_read_as_files_are(store, tmp_path):
+    slots = [fluid.Slot("x", dtype="float32", shape=[-1, 1]), fluid.Slot("i", dtype="int64", shape=[-1, 1])]
+    for kind, content in table(1000).items():
+        path = tmp_path / f"part.{kind}"
+        path.write_bytes(content)
+        uri = store.put(f"tables/part.{kind}", content)
+        for name in (str(path), uri):
+            for more in ({}, {"split": "tasks", "task_bytes": len(content) // 3}):
+                format = "parquet" if kind == "parquet" else "arrow"
+                data = fluid.Dataset(name, format, batch_size=500, slots=slots, **more)
+                assert rows(data) == list(range(6000)), (kind, name, more)
+
+
+def test_cat_prints_files_of_stores_unpacked(store, capfdbinary):
+    from trireme.launch.cli import main
+
+    uri = store.put("cat/a.gz", gzip.compress(b"one\n"))
+    store.put("cat/b", b"two\n")
+    assert main(["cat", uri, f"s3://{BUCKET}/cat/?"]) == 0
+    assert capfdbinary.readouterr().out == b"one\ntwo\n"
