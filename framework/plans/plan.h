@@ -5,9 +5,9 @@
  *   plan_build.h   dead operators are dropped, names become numbered variables, every write of a temporary
  *                  makes a new one (so that no later pass has to think about overwriting), attributes are
  *                  decoded, kernels chosen, sub-blocks planned;
- *   plan_fuse.h    chains of steps become one step;
- *   plan_update.h  optimizers run with the operators that make their gradients;
- *   plan_separate.h  outputs that would overwrite an input too early go through a temporary.
+ *   plan_fuse.c    chains of steps become one step;
+ *   plan_update.c  optimizers run with the operators that make their gradients;
+ *   plan_separate.c  outputs that would overwrite an input too early go through a temporary.
  * Laying out (once for a set of shapes of feeds and scope variables):
  *   plan_layout.h  shapes are inferred, temporaries get offsets in one arena by liveness (plan_arena.h), outputs take over
  *                  the memory of inputs where the operator allows it. Steps whose shapes depend on data are

@@ -1,5 +1,6 @@
 /* plan_build.c - from a block's operators to steps on numbered variables. See plan.h. */
 #include "framework/plans/plan_build.h"
+#include "framework/plans/plan_passes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +10,6 @@
 #include "framework/operators/infer.h"
 #include "framework/operators/op_check.h"
 #include "framework/operators/op_registry.h"
-#include "framework/plans/plan_fuse.h"
-#include "framework/plans/plan_separate.h"
-#include "framework/plans/plan_update.h"
 
 static bool is_empty_name(const char *name) { return strcmp(name, "@EMPTY@") == 0; }
 

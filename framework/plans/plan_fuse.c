@@ -3,7 +3,7 @@
  * A chain's steps disappear and the fused one stands where the last of them stood. That is sound where temporaries
  * are never written twice (plan_build.c); a chain is left alone when something in between writes what it reads: a
  * scope variable, or one that a sub-block writes where it is. */
-#include "framework/plans/plan_fuse.h"
+#include "framework/plans/plan_passes.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * the record says so by `updates`, or by an in-place rule for that pair of slots. Otherwise the step gets a temporary as
  * its output, and an assign after it stores the temporary in the variable. Operators with a sub-block are left alone: the
  * steps of the sub-block write their outputs, and have been looked at. */
-#include "framework/plans/plan_separate.h"
+#include "framework/plans/plan_passes.h"
 
 #include <stdlib.h>
 

@@ -8,7 +8,7 @@
  * has checked before. A function of the user (py_func), or any other operator of the forward part, may fail.
  *
  * Where a run looks for NaN, nothing is fused: a gradient that is not finite must end the run before it reaches the parameter. */
-#include "framework/plans/plan_update.h"
+#include "framework/plans/plan_passes.h"
 
 #include <stdlib.h>
 #include <string.h>
