@@ -1,13 +1,8 @@
 /* client_answers.c - a trainer receives messages of servers: acknowledgements, refusals, news of snapshots, and answers, which it hands to
  * the request that they answer. */
-#include "pserver/core/client/client_answers.h"
+#include "pserver/core/client/client_protocols.h"
 
 #include "framework/base/memory.h"
-#include "pserver/core/client/client_board.h"
-#include "pserver/core/client/client_move.h"
-#include "pserver/core/client/client_requests.h"
-#include "pserver/core/client/client_snapshot.h"
-#include "pserver/core/client/client_tasks.h"
 
 /* Is it an answer to one request, whose number it has? */
 static bool is_answer(tr_wire_kind kind)

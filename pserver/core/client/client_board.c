@@ -2,11 +2,10 @@
  *
  * A trainer that waits for others' posts still takes part in snapshots, because the others may wait for a snapshot. A post that was not
  * answered is sent again to the successor of server 0. The successor has all posts that were answered. */
-#include "pserver/core/client/client_board.h"
+#include "pserver/core/client/client_protocols.h"
 
 #include "framework/base/memory.h"
 #include "pserver/core/board/board.h"
-#include "pserver/core/client/client_requests.h"
 
 static tr_status take_answer(tr_client_post *post, const tr_wire *wire, const uint8_t *payload)
 {

@@ -1,7 +1,5 @@
 /* client_leave.c - a trainer's last steps are made: it stays for the last checkpoint (DRAIN), and leaves (GOODBYE). */
-#include "pserver/core/client/client_requests.h"
-#include "pserver/core/client/client_snapshot.h"
-#include "pserver/core/client/client_tasks.h"
+#include "pserver/core/client/client_protocols.h"
 
 static void describe_drain(char *out, size_t size, const tr_wire *wire, int server)
 {

@@ -1,10 +1,8 @@
 /* client_move.c - a trainer's side of failover: servers begin to serve, die, and are succeeded by standbys. Also the start of a
  * replacement. */
-#include "pserver/core/client/client_move.h"
+#include "pserver/core/client/client_protocols.h"
 
 #include "framework/base/memory.h"
-#include "pserver/core/client/client_requests.h"
-#include "pserver/core/client/client_snapshot.h"
 
 /* Have all servers settled the same steps of the dead trainer, and has no server a further step of it? Then the replacement repeats no
  * step. */

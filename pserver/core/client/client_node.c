@@ -1,11 +1,7 @@
 /* client_node.c - the boundary of a trainer's protocol core (client.h): its life, its streams to the servers, and the order in which it
  * sends. */
 #include "framework/base/memory.h"
-#include "pserver/core/client/client_answers.h"
-#include "pserver/core/client/client_move.h"
-#include "pserver/core/client/client_requests.h"
-#include "pserver/core/client/client_snapshot.h"
-#include "pserver/core/client/client_tasks.h"
+#include "pserver/core/client/client_protocols.h"
 
 /* == life ========================================================================================= */
 

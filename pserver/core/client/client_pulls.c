@@ -1,5 +1,5 @@
 /* client_pulls.c - parameters from servers (PULL, answered by DATA and DATA_MANY). Pulls of one server share a message. */
-#include "pserver/core/client/client_pulls.h"
+#include "pserver/core/client/client_protocols.h"
 
 #include "framework/base/memory.h"
 #include "storage/util/little_endian.h"

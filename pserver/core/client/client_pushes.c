@@ -1,10 +1,8 @@
 /* client_pushes.c - what a trainer's step sends: gradients of dense parameters (PUSH, PUSH_MANY, PUSH_COMPRESSED), and values that its
  * script has set (SET). Small gradients of one server share a message. */
-#include "pserver/core/client/client_pushes.h"
+#include "pserver/core/client/client_protocols.h"
 
 #include "framework/base/memory.h"
-#include "pserver/core/client/client_pulls.h"
-#include "pserver/core/client/client_requests.h"
 
 void tr__client_describe_step(char *out, size_t size, const tr_wire *wire, int server)
 {

@@ -1,8 +1,7 @@
 /* client_rows.c - rows of sparse tables: PULL_ROWS and READ_ROWS, answered by DATA_ROWS; PUSH_ROWS and WRITE_ROWS. */
-#include "pserver/core/client/client_rows.h"
+#include "pserver/core/client/client_protocols.h"
 
 #include "framework/base/memory.h"
-#include "pserver/core/client/client_pushes.h"
 
 /* == the answer =================================================================================== */
 

@@ -1,8 +1,6 @@
 /* client_setup.c - the start of a trainer: the job's work (SETUP, from trainer 0), the first rows and values, and its part in it (JOIN). */
 #include "framework/base/memory.h"
-#include "pserver/core/client/client_requests.h"
-#include "pserver/core/client/client_rows.h"
-#include "pserver/core/client/client_snapshot.h"
+#include "pserver/core/client/client_protocols.h"
 
 static void describe(char *out, size_t size, const tr_wire *wire, int server)
 {

@@ -1,8 +1,7 @@
 /* client_snapshot.c - a trainer's part in snapshots: the initiator begins one, and the other trainers take part after their next step. */
-#include "pserver/core/client/client_snapshot.h"
+#include "pserver/core/client/client_protocols.h"
 
 #include "framework/base/memory.h"
-#include "pserver/core/client/client_requests.h"
 
 /* == who makes them ============================================================================== */
 

@@ -1,7 +1,5 @@
 /* client_steps.c - the end of a trainer's step (STEP_END). */
-#include "pserver/core/client/client_steps.h"
-
-#include "pserver/core/client/client_pushes.h"
+#include "pserver/core/client/client_protocols.h"
 
 static void settle(tr__stream *s, const tr__request *r)
 {

@@ -1,10 +1,8 @@
 /* client_tasks.c - a trainer's messages about leased tasks, to server 0. They are sent in the order of the trainer's steps. Two of them
  * wait until all servers have settled the steps before them: TASKS, with which work on tasks begins, and GOODBYE. */
-#include "pserver/core/client/client_tasks.h"
+#include "pserver/core/client/client_protocols.h"
 
 #include "framework/base/memory.h"
-#include "pserver/core/client/client_requests.h"
-#include "pserver/core/client/client_steps.h"
 
 /* Have all servers settled all steps that this trainer has ended? A single server needs no report about other servers. */
 static bool is_even(const tr_client *client)
