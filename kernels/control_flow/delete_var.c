@@ -8,16 +8,10 @@ static const tr_op_proto proto = {
     .in = TR_SLOTS({"X", "of any kind; not read", TR_SLOT_REPEATED | TR_SLOT_ANY_KIND}),
 };
 
-static tr_status infer(const tr_infer *io)
-{
-    (void)io;
-    return TR_OK;
-}
-
 static tr_status run(const tr_run *io)
 {
     (void)io;
     return TR_OK;
 }
 
-TR_REGISTER_OP(delete_var, .proto = &proto, .infer = infer, .run = run);
+TR_REGISTER_OP(delete_var, .proto = &proto, .run = run);

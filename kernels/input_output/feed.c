@@ -19,13 +19,7 @@ static const tr_op_proto proto = {
     TR_ATTRS_OF(attrs, TR_ATTR(attrs, col, INT, "which item, from 0", .required = true, .range = TR_AT_LEAST(0))),
 };
 
-/* -- shapes and kernel ------------------------------------------------------------------------ */
-
-static tr_status infer(const tr_infer *io)
-{
-    (void)io;                             /* Out stays as it was declared */
-    return TR_OK;
-}
+/* -- kernel: no shapes, for Out stays as it was declared -------------------------------------- */
 
 static tr_status run(const tr_run *io)
 {
@@ -33,4 +27,4 @@ static tr_status run(const tr_run *io)
                    "block", tr_run_out_name(io, OUT, 0));
 }
 
-TR_REGISTER_OP(feed, .proto = &proto, .infer = infer, .run = run);
+TR_REGISTER_OP(feed, .proto = &proto, .run = run);

@@ -91,17 +91,9 @@ static const level *levels[] = {NULL, NULL, NULL};
 
 #endif
 
-static int limit = TR_FLOAT_AVX512;
-
-void tr__winograd_limit(int at_most)
-{
-    limit = at_most;
-}
-
 static const level *own_level(void)
 {
-    const int own = (int)tr__float_level();
-    return levels[own < limit ? own : limit];
+    return levels[tr__float_level()];
 }
 
 /* -- the switch --------------------------------------------------------------------------------------------------------------- */

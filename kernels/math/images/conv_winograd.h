@@ -25,6 +25,3 @@ bool tr__winograd_takes(const tr_conv_shape *s);
 bool tr__winograd(float *out, const float *x, const float *filter, const float *bias, const tr_conv_shape *s);
 bool tr__winograd_grad_input(float *dx, const float *dout, const float *filter, const tr_conv_shape *s);
 bool tr__winograd_grad_filter(float *dfilter, const float *dout, const float *x, const tr_conv_shape *s);
-
-/* For tests: at most this level of instructions. */
-void tr__winograd_limit(int level);

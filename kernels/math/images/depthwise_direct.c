@@ -57,17 +57,9 @@ static const level *levels[] = {NULL, NULL, NULL};
 
 #endif
 
-static int limit = TR_FLOAT_AVX512;
-
-void tr__depthwise_direct_limit(int at_most)
-{
-    limit = at_most;
-}
-
 static const level *own_level(void)
 {
-    const int own = (int)tr__float_level();
-    return levels[own < limit ? own : limit];
+    return levels[tr__float_level()];
 }
 
 static bool wants(const tr_conv_shape *s)

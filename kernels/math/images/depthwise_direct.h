@@ -14,6 +14,3 @@
 bool tr__depthwise_direct(float *out, const float *x, const float *filter, const float *bias, const tr_conv_shape *s);
 bool tr__depthwise_direct_grad_input(float *dx, const float *dout, const float *filter, const tr_conv_shape *s);
 bool tr__depthwise_direct_grad_filter(float *dfilter, const float *dout, const float *x, const tr_conv_shape *s);
-
-/* For tests: at most this level of instructions. */
-void tr__depthwise_direct_limit(int level);

@@ -6,20 +6,16 @@
 
 typedef enum tr_float_level { TR_FLOAT_PLAIN, TR_FLOAT_AVX2, TR_FLOAT_AVX512 } tr_float_level;
 
+/* The best that this processor has. */
+tr_float_level tr__float_level(void);
+/* For tests: no better one than this. */
+void           tr__float_level_limit(tr_float_level at_most);
+
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #include <stdint.h>
 
 #include "kernels/math/tools/transpose16.h"
-
-/* The best that this processor has. */
-static inline tr_float_level tr__float_level(void)
-{
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl"))
-        return TR_FLOAT_AVX512;
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? TR_FLOAT_AVX2 : TR_FLOAT_PLAIN;
-}
 
 #define TR_TARGET_AVX512 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma")))
 #define TR_TARGET_AVX2   __attribute__((target("avx2,fma")))
@@ -150,13 +146,6 @@ TR_AVX2_INLINE void transpose_avx2(__m256 r[8])
     }
     TR_UNROLL for (int j = 0; j < 8; j++)
         r[j] = t[j];
-}
-
-#else
-
-static inline tr_float_level tr__float_level(void)
-{
-    return TR_FLOAT_PLAIN;
 }
 
 #endif

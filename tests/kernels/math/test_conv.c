@@ -151,7 +151,7 @@ static void NAME(convolutions_match)(void **state)
     (void)state;
     for (int c = 0; c < CASES; c++)
         for (int level = shapes[c].groups > 1 ? TR_FLOAT_PLAIN : TR_FLOAT_AVX512; level <= TR_FLOAT_AVX512; level++) {
-            tr__depthwise_direct_limit(level);
+            tr__float_level_limit((tr_float_level)level);
             NAME(check_conv)(&shapes[c]);
         }
 }

@@ -126,7 +126,7 @@ static void check_case(int i)
 
     reference(&out, &dx, &dw, x, w, d, &s);
     for (int level = TR_FLOAT_AVX2; level <= TR_FLOAT_AVX512; level++) {
-        tr__winograd_limit(level);
+        tr__float_level_limit((tr_float_level)level);
         SAME_FOR_ALL_THREADS(all, (ny + nx + nw) * 4, memset(all, 0xff, (size_t)(ny + nx + nw) * 4), run(&r, x, w, d, &s));
         assert_true(tr__winograd(r.out, x, w, NULL, &s) || tr__conv_folded(r.out, x, w, NULL, &s));
         const double errors[3] = {worst(r.out, &out, ny), worst(r.dx, &dx, nx), worst(r.dw, &dw, nw)};
@@ -144,7 +144,7 @@ static void errors_stay_within_the_bound(void **state)
     (void)state;
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++)
         check_case(i);
-    tr__winograd_limit(TR_FLOAT_AVX512);
+    tr__float_level_limit(TR_FLOAT_AVX512);
 }
 
 static void a_bias_is_added_once(void **state)
