@@ -17,6 +17,7 @@ from ..job.job import Job
 from ..job.session import session
 from ..native.checks import path_text
 from ..native.errors import FileError, user_line
+from ..stores.names import is_uri
 from . import board
 from .reached import is_replaying
 
@@ -31,7 +32,7 @@ def once(call: str, path: Any, write: Callable[[], None]) -> None:
     if job is None:
         write()
         return
-    path = os.path.normpath(path_text(path) or ".")
+    path = path_text(path) if is_uri(path) else os.path.normpath(path_text(path) or ".")
     session.saves[path] = session.saves.get(path, 0) + 1
     name, label = f"save {session.saves[path]} of {path}"[-4096:], f"{call}({path!r})"
     known = _notice_of_writer(job, name, label)

@@ -27,6 +27,7 @@ from ..program.variable import is_persistable
 from ..program.desc import ProgramDesc
 from ..run.runner import Runner
 from ..run.scopes import fetch_var, global_scope
+from ..stores.copies import has_files, readable, writable
 from .pretrained import load_from_tables, load_rows
 
 
@@ -118,6 +119,11 @@ def save_vars(executor: Runner, dirname: str, main_program: Program | None = Non
 
 
 def _write_vars(executor: Runner, dirname: str, chosen: list[Variable], tables: list[str], filename: str | None) -> None:
+    with writable(dirname) as local:
+        _write_files(executor, local, chosen, tables, filename)
+
+
+def _write_files(executor: Runner, dirname: str, chosen: list[Variable], tables: list[str], filename: str | None) -> None:
     os.makedirs(dirname or ".", exist_ok=True)
     for name in tables:
         save_table(global_scope(), name, path_inside(dirname, name))
@@ -156,8 +162,9 @@ def load_vars(executor: Runner, dirname: str, main_program: Program | None = Non
     >>> fluid.io.save_vars(exe, "model", vars=["line.w_0"])
     >>> fluid.io.load_vars(exe, "model", vars=["line.w_0"])
     """
-    _load_vars(executor, dirname, main_program, _chosen(main_program, vars, predicate, "load_vars"), filename,
-               checksums.Checksums(dirname or "."))
+    wanted = _chosen(main_program, vars, predicate, "load_vars")
+    with readable(dirname) as local:
+        _load_vars(executor, local, main_program, wanted, filename, checksums.Checksums(local or "."))
 
 
 def _load_vars(executor: Runner, dirname: str, main_program: Program | None, wanted: list[Variable], filename: str | None,
@@ -380,11 +387,15 @@ def save_inference_model(dirname: str, feeded_var_names: Sequence[str], target_v
                                    "model_filename, or put the variables into params_filename")
 
     def write() -> None:
-        os.makedirs(dirname, exist_ok=True)
-        save_persistables(executor, dirname, model, params_filename)
+        with writable(dirname, model_file) as local:
+            write_files(local)
+
+    def write_files(local: str) -> None:
+        os.makedirs(local, exist_ok=True)
+        save_persistables(executor, local, model, params_filename)
         tables = table_names(model)
         kept = [var for var in model.list_vars() if is_persistable(var) and var.name not in tables]
-        checksums.write_model(str(dirname), model_file, model.serialize_to_string(), _files_of(kept, params_filename) if kept else [])
+        checksums.write_model(str(local), model_file, model.serialize_to_string(), _files_of(kept, params_filename) if kept else [])
 
     _once("save_inference_model", dirname, write)
     return [var.name for var in targets]
@@ -413,8 +424,14 @@ def load_inference_model(dirname: str, executor: Runner, model_filename: str | N
     >>> exe.run(program, feed={feeds[0]: np.ones((3, 2), "float32")}, fetch_list=targets)[0].shape
     (3, 1)
     """
-    if not os.path.isdir(dirname):
+    if not has_files(str(dirname)):
         raise ValueError(f"load_inference_model: there is no folder {dirname!r}")
+    with readable(dirname) as local:
+        return _load_model(local, executor, model_filename, params_filename, allow_io)
+
+
+def _load_model(dirname: str, executor: Runner, model_filename: str | None, params_filename: str | None,
+                allow_io: bool) -> tuple[Program, list[str], list[Variable]]:
     model_file = os.path.basename(model_filename or "__model__")
     sums = checksums.Checksums(str(dirname), model_file)
     sums.check([model_file])

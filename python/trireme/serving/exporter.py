@@ -8,8 +8,6 @@ changed since the export before. A server tells which rows these are by the numb
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from ..job import job as jobs
 from ..native import checksums
 from ..native.checks import path_text, plain
 from ..native.errors import InvalidArgumentError, NotFoundError, check, check_whole
-from ..native.files import new_file, new_folder, path_inside
+from ..native.files import new_folder, path_inside
 from ..native.names import name_chars, path_chars
 from ..native.scope import Scope
 from ..parameters.sparse_table import table_names
@@ -30,8 +28,8 @@ from ..program.variable import is_persistable
 from ..run.runner import Runner
 from ..run.scopes import global_scope
 from ..saving.io import _inference_program
-
-_PART = re.compile(r"(?:full|delta)-(\d{9,})")
+from ..stores.names import join
+from .export_folder import folder_of
 
 
 @dataclass(frozen=True)
@@ -128,6 +126,7 @@ class Exporter:
         if not isinstance(keep_seconds, (int, float)) or not 0 <= keep_seconds < 1e9:
             raise InvalidArgumentError(f"Exporter: keep_seconds={keep_seconds!r}; seconds from 0 on are possible")
         self.folder, self.full_every, self.keep_seconds = path_text(folder), full_every, keep_seconds
+        self._place = folder_of(self.folder)
         self._feeds, self._targets = [feeds] if isinstance(feeds, str) else list(feeds), list(targets)
         self._executor, self._scope = executor, scope or global_scope()
         program = main_program or default_main_program()
@@ -147,19 +146,19 @@ class Exporter:
             return None
         begin = time.monotonic()
         if not self._parts:
-            self._version = max(self._found(), default=0)
+            self._version = max(self._place.found(), default=0)
         is_full = full or not self._parts or len(self._parts) >= self.full_every
         self._version += 1
         part = f"{'full' if is_full else 'delta'}-{self._version:09d}"
-        rows, own = self._write(os.path.join(self.folder, part), is_full)
+        rows, own = self._write(os.path.join(self._place.stage(), part), is_full)
+        self._place.publish(part)
         self._parts = {part: own} if is_full else {**self._parts, part: own}
         self._name_current()
-        self._remove_old()
-        return Export(self._version, is_full, rows, time.monotonic() - begin, os.path.join(self.folder, part))
+        self._place.remove_old(list(self._parts), self.keep_seconds)
+        return Export(self._version, is_full, rows, time.monotonic() - begin, join(self.folder, part))
 
     def _write(self, path: str, is_full: bool) -> tuple[dict[str, int], str]:
         """Write a folder; return the rows of each table, and the checksum of its file of checksums."""
-        os.makedirs(self.folder, exist_ok=True)
         rows = {}
         with new_folder(path) as (part, about):
             if is_full:
@@ -184,27 +183,7 @@ class Exporter:
     def _name_current(self) -> None:
         lines = ["trireme-export 2\n", f"version {self._version}\n", f"step {_steps()}\n",
                  *(f"{part.split('-')[0]} {part} {own}\n" for part, own in self._parts.items())]
-        with new_file(os.path.join(self.folder, "current")) as file:
-            file.write(checksums.ended(lines))
-
-    def _found(self) -> dict[int, str]:
-        """Return the folders of exports, by their numbers."""
-        names = os.listdir(self.folder) if os.path.isdir(self.folder) else ()
-        return {int(match[1]): name for name in names if (match := _PART.fullmatch(name))}
-
-    def _remove_old(self) -> None:
-        """Remove exports that are not current any more, after a while."""
-        for name in self._found().values():
-            path = os.path.join(self.folder, name)
-            if name not in self._parts and _age(path) > self.keep_seconds:
-                shutil.rmtree(path, ignore_errors=True)
-
-
-def _age(path: str) -> float:
-    try:
-        return time.time() - os.stat(path).st_mtime
-    except OSError:
-        return 0.0
+        self._place.name_current(checksums.ended(lines))
 
 
 def _steps() -> int:

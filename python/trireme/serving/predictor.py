@@ -19,6 +19,8 @@ from ..native.handles import Handle, Native, new_lock_of
 from ..native.names import path_chars
 from ..native.suggest import did_you_mean
 from ..native.tensor import LoDTensor, view_of_owned, with_batch_sizes
+from ..stores.copies import Mirror, has_files, is_model, shown_as
+from ..stores.names import is_uri
 
 
 class _Feed:
@@ -61,11 +63,11 @@ class _Feed:
 def _await_model(folder: str, model_file: str, seconds: float) -> None:
     """Return when a folder has a model. NotFoundError, FileError: there is no folder, or no model in it, after so many seconds."""
     end = time.monotonic() + seconds
-    while not any(os.path.exists(os.path.join(folder, name)) for name in ("current", model_file)):
+    while not is_model(folder, model_file):
         if time.monotonic() >= end:
             kind: type[NotFoundError | FileError] = NotFoundError
             what = f"there is no folder {folder!r}"
-            if os.path.isdir(folder):
+            if has_files(folder):
                 kind = FileError
                 what = f"cannot open a model in {folder!r}: there is neither an export (a file 'current') nor a saved one ({model_file!r})"
             after = f" after {seconds:g} s" if seconds else ""
@@ -110,9 +112,14 @@ class Predictor(Handle):
         if not isinstance(wait, (int, float)) or not 0 <= wait < 1e9:
             raise InvalidArgumentError(f"Predictor: wait={wait!r}; seconds from 0 on are possible")
         _await_model(path_text(folder), model_filename or "__model__", wait)
+        self._mirror = Mirror(path_text(folder)) if is_uri(path_text(folder)) else None
+        if self._mirror is not None:
+            self._mirror.renew()
         out = ffi.new("tr_predictor **")
         names = [path_chars(name) if name is not None else ffi.NULL for name in (model_filename, params_filename)]
-        check(lib.tr_predictor_load_files(out, path_chars(folder), *names))
+        local = self._mirror.path if self._mirror else path_text(folder)
+        with shown_as(local, path_text(folder)):
+            check(lib.tr_predictor_load_files(out, path_chars(local), *names))
         self._native = Native(out[0], lib.tr_predictor_free, owner="Predictor")
         if lib.tr_predictor_version(out[0]) > 0 and not lib.tr_predictor_has_checksums(out[0]):
             print(f"trireme: {os.fspath(folder)}: an older version has written this export, without checksums: damage to its files would "
@@ -195,6 +202,8 @@ class Predictor(Handle):
     def refresh(self) -> bool:
         """Take the newest export, if it is newer; return whether it was. Runs in other threads go on meanwhile."""
         is_new = ffi.new("bool *")
+        if self._mirror is not None:
+            self._mirror.renew()
         with self._native as predictor:
             check(lib.tr_predictor_refresh(predictor, is_new))
         return bool(is_new[0])
@@ -209,7 +218,7 @@ class Predictor(Handle):
         with self._lock:
             native = self._native
             if self._follower is None or not self._follower.is_alive():
-                self._follower = _Follower(native, self.folder, float(seconds))
+                self._follower = _Follower(native, self.folder, self._mirror, float(seconds))
 
     def __repr__(self) -> str:
         return f"Predictor({self.folder!r}: {', '.join(self.feeds)} -> {', '.join(self.fetches)})"
@@ -218,8 +227,8 @@ class Predictor(Handle):
 class _Follower:
     """A thread that refreshes a predictor. It knows the native predictor alone, so that the Python one may go."""
 
-    def __init__(self, native: Native, folder: str, seconds: float) -> None:
-        self._native, self._folder, self._seconds = native.retain(), folder, seconds
+    def __init__(self, native: Native, folder: str, mirror: Mirror | None, seconds: float) -> None:
+        self._native, self._folder, self._mirror, self._seconds = native.retain(), folder, mirror, seconds
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="trireme-follow", daemon=True)
         self._thread.start()
@@ -234,6 +243,8 @@ class _Follower:
         is_new, said = ffi.new("bool *"), ""
         while not self._over.wait(self._seconds):
             try:
+                if self._mirror is not None:
+                    self._mirror.renew()
                 check(lib.tr_predictor_refresh(self._native.ptr, is_new))
                 said = ""
             except TriremeError as error:

@@ -20,9 +20,14 @@ _AT_A_TIME = 4                        # files
 
 def list_files(folder: str) -> list[tuple[str, int]]:
     """Return the files in a folder and below it: each name after the folder's, and its size, sorted."""
+    return sorted((name, int(info.size)) for name, info in list_infos(folder))
+
+
+def list_infos(folder: str) -> list[tuple[str, Any]]:
+    """Return the files in a folder and below it: each name after the folder's, and the library's ``FileInfo``."""
     one = place(folder)
     start = one.path.rstrip("/") + "/"
-    return sorted((info.path[len(start):], int(info.size)) for info in _infos(one) if info.is_file)
+    return [(info.path[len(start):], info) for info in _infos(one) if info.is_file]
 
 
 def _infos(one: Place) -> list[Any]:
