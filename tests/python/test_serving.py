@@ -363,6 +363,7 @@ def test_answers_are_strict_json_whatever_the_model_writes_and_gives(tmp_path: P
 @pytest.mark.parametrize("line, why", [
     (b"[" * 200000, b"nested too deeply"), (b'{"x": ' * 100000, b"nested too deeply"), (b"[[1], [2, 3]]", b"line 1: "),
     (b"[NaN]", b"NaN is no number"), (b"[-Infinity]", b"-Infinity is no number"), (b"[1e39, 0]", b"1e+39 is no finite number of that"),
+    (b'{"x": [1, 2], "x": [3, 4]}', b"line 1: the line has the name 'x' twice"), (b"[[[1], [2, 3]]]", b"'x': its lists differ in length"),
     (b"[1e999, 0]", b"inf is no finite number"), (b"\xff\xfe", b"is no JSON"), (b"[" + b"9" * 6000 + b", 0]", b"line 1: "),
     (b"[]", b"'x' has 0 values; a line is one sample, of 2"), (b"[[1, 2], [3, 4]]", b"'x' has 4 values"),
 ])

@@ -17,7 +17,7 @@ import numpy as np
 from ..native.checks import path_text
 from ..native.dtypes import NUMPY_DTYPES
 from ..native.errors import DTypeError, FormatError, InvalidArgumentError, NotFoundError, ShapeError
-from ..native.files import damage_of, new_file, open_regular
+from ..native.files import damage_of, each_name_once, new_file, open_regular
 from ..native.suggest import did_you_mean
 from ..native.scope import Scope
 from ..program import Program, default_main_program
@@ -68,19 +68,11 @@ def _places_in(path: Any, text: bytes, size: int) -> list[_Place]:
 
 
 def _read_header(path: Any, text: bytes) -> dict[str, Any]:
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for name, value in pairs:
-            if name in found:
-                raise FormatError(f"{path_text(path)!r} is damaged: its header has the name {name!r} twice")
-            found[name] = value
-        return found
-
     try:
-        header = json.loads(text.decode(), object_pairs_hook=once)
+        header = json.loads(text.decode(), object_pairs_hook=each_name_once)
+    except FormatError as error:
+        raise FormatError(f"{path_text(path)!r} is damaged: its header {error}") from None
     except (ValueError, RecursionError) as error:
-        if isinstance(error, FormatError):
-            raise
         raise FormatError(f"{path_text(path)!r} is no file of safetensors: its header is no JSON ({str(error) or 'too deep'})") from None
     if not isinstance(header, dict):
         raise FormatError(f"{path_text(path)!r} is no file of safetensors: its header must be an object, got {header!r:.40}")

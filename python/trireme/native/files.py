@@ -176,3 +176,12 @@ def _remove_if_left(part: str) -> None:
 
 
 __all__ = ["path_inside", "open_regular", "damage_of", "new_file", "new_folder", "remove_left"]
+
+
+def each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return what an object of JSON holds, for ``object_pairs_hook``: of two equal names Python takes the last without a word."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise FormatError(f"has the name {next(name for name in names if names.count(name) > 1)!r} twice")
+    return found

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, TextIO
 import numpy as np
 
 from ..native.errors import FileError, FormatError, InvalidArgumentError
+from ..native.files import each_name_once
 from ..native.suggest import did_you_mean
 from ..native.tensor import LoDTensor
 from .predictor import Predictor, _Feed
@@ -157,7 +158,9 @@ def _json(feeds: Sequence[_Feed], line: str) -> Any:
         raise ValueError(f"{line[:40]!r} is no JSON ({why}); expected {{{form}}}, or give --format csv or multislot") from None
 
     try:
-        return json.loads(line, parse_constant=lambda name: refuse(f"{name} is no number"))
+        return json.loads(line, parse_constant=lambda name: refuse(f"{name} is no number"), object_pairs_hook=each_name_once)
+    except FormatError as error:
+        raise ValueError(f"the line {error}") from None
     except json.JSONDecodeError as error:
         refuse(error)
     except RecursionError:
@@ -183,7 +186,12 @@ def _from_json(feeds: Sequence[_Feed], value: Any) -> list[np.ndarray]:
 
 def _typed(feed: _Feed, value: Any) -> np.ndarray:
     """Return JSON's numbers in the type of the feed. An id with a fraction is a mistake, never rounded."""
-    array = np.array(value)
+    try:
+        array = np.array(value)
+    except ValueError:
+        raise ValueError(f"{feed.name!r}: its lists differ in length, got {json.dumps(value):.80}") from None
+    if array.dtype == object and np.dtype(feed.dtype).kind == "f" and all(type(one) in (int, float) for one in array.flat):
+        array = array.astype("float64")                # integers of more than 64 bits
     if array.size and (array.dtype.kind not in "iufb" or array.dtype.kind in "uf" and np.dtype(feed.dtype).kind == "i"):
         raise ValueError(f"{feed.name!r} is of the type {feed.dtype}, got {json.dumps(value):.80}")
     return _finite(feed, array)
