@@ -1,8 +1,8 @@
 /* restored.h - a server's part of a checkpoint that the job goes on from, before the setup is known: the rows of its shards, in tables.
  *
  * All servers read at the same time, each its own shards and its share of the rest, with checksums (rows_ahead.h). The setup takes the
- * tables (tr_restored_take), and then the values, whose places only the setup knows (tr_restored_value). The number of servers that wrote the
- * checkpoint does not matter.
+ * tables (tr_restored_take), and then the values, whose places only the setup knows (tr_restored_value). The number of servers that
+ * wrote the checkpoint does not matter.
  *
  * What must stay true: one thread at a time uses it. tr_restored_read and tr_restored_value take long. */
 #pragma once

@@ -157,6 +157,31 @@ static tr_status check_fit(const tr_checkpoint *c, const tr_job_table *from, con
                    tr_dtype_name(here->dtype), here->states);
 }
 
+/* The configuration is that of the scope's table, if there is one. */
+static tr_status find_config(tr_table_config *out, tr_scope *scope, const tr_checkpoint *c, const tr_job_table *from)
+{
+    tr_var       *var = tr__scope_var(scope, from->name);
+    tr_table_var *tv;
+
+    *out = tr_table_config_of(from);
+    if (var->kind != TR_KIND_RAW)
+        return TR_OK;
+    TR_TRY(tr_table_var_of(&tv, var, "tr_checkpoint_load_table", from->name));
+    *out = tv->config;
+    return check_fit(c, from, out);
+}
+
+tr_status tr_checkpoint_check_table(tr_scope *scope, const tr_checkpoint *c, int index)
+{
+    tr_table_config config;
+    tr_job_table    from;
+    int64_t         rows;
+
+    TR_TRY(check_index(c, index, "tr_checkpoint_check_table"));
+    tr_checkpoint_table(&from, &rows, c, index);
+    return find_config(&config, scope, c, &from);
+}
+
 tr_status tr_checkpoint_load_table(tr_scope *scope, const tr_checkpoint *c, int index)
 {
     const tr_table_segment here = {.shard_count = TR_SHARDS};
@@ -168,13 +193,8 @@ tr_status tr_checkpoint_load_table(tr_scope *scope, const tr_checkpoint *c, int 
 
     TR_TRY(check_index(c, index, "tr_checkpoint_load_table"));
     tr_checkpoint_table(&from, &rows, c, index);
+    TR_TRY(find_config(&config, scope, c, &from));
     tr_var *var = tr__scope_var(scope, from.name);
-    config = tr_table_config_of(&from);
-    if (var->kind == TR_KIND_RAW) {
-        TR_TRY(tr_table_var_of(&tv, var, "tr_checkpoint_load_table", from.name));
-        TR_TRY(check_fit(c, &from, &tv->config));
-        config = tv->config;
-    }
     TR_TRY(tr_table_create(&table, &config, &here));
     const tr_status status = read_whole(c, from.name, put, table);
     if (status != TR_OK) {

@@ -9,7 +9,8 @@ import pytest
 
 from trireme.launch.programs import server_program
 
-from job_support import environment, launch_command, launch_under_mpi
+from job_support import environment, launch, launch_command, launch_under_mpi
+from simulated_jobs import simulate
 
 pytestmark = pytest.mark.mpi
 
@@ -100,3 +101,37 @@ def test_a_damaged_part_of_one_server_is_found_by_that_server(written):
     code, text = resume(written, 2)
     assert code == 1
     assert "there is no checkpoint in" in text and f"{part.name}': chunk" in text
+
+
+OTHER = """
+import sys
+
+import numpy as np
+import trireme as fluid
+
+width, dtype, shape = int(sys.argv[2]), sys.argv[3], [int(size) for size in sys.argv[4:]]
+ids = fluid.layers.data("ids", [1], dtype="int64")
+rows = fluid.layers.embedding(ids, [100, width], is_distributed=True, param_attr=fluid.ParamAttr(name="table"))
+w = fluid.layers.create_parameter(shape, dtype, name="w")
+loss = fluid.layers.cast(fluid.layers.mean(rows), dtype) + fluid.layers.reduce_mean(w)
+fluid.optimizer.Momentum(0.1, 0.9).minimize(loss)
+exe = fluid.Executor()
+exe.run(fluid.default_startup_program())
+for _ in range(int(sys.argv[1])):
+    exe.run(feed={"ids": np.arange(4).reshape(-1, 1)}, fetch_list=[loss])
+"""
+
+
+def test_a_checkpoint_whose_parameters_have_another_shape_or_type_is_refused(tmp_path):
+    (tmp_path / "script.py").write_text(OTHER)
+    folder = tmp_path / "c"
+    launch(2, 1, 2, 4, "float32", 60, 10, script=tmp_path / "script.py", options=("--checkpoint", folder, "--checkpoint-steps", 2))
+    for program, words in (
+            ((4, "float32", 40, 10), "w in '{}' has the shape [60, 10], the program wants [40, 10]"),  # so many bytes are there
+            ((4, "float32", 60, 5, 2), "w in '{}' has the shape [60, 10], the program wants [60, 5, 2]"),
+            ((4, "float64", 60, 10), "w in '{}' is float32, the program wants float64"),
+            ((2, "float32", 60, 10), "'table' in '{}' has rows of 4 float32 with 1 states, the program wants 2 float32 with 1")):
+        ended = simulate(1, 1, 3, *program, script=tmp_path / "script.py", env=environment(),
+                         options=("--checkpoint", folder, "--resume", "--restarts", 0))
+        assert ended.code == 1, (program, ended.text)
+        assert words.format(folder / "step-000000002") in ended.text and "your line" in ended.text

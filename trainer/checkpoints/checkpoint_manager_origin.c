@@ -212,7 +212,14 @@ static bool takes(const tr_checkpoint_manager *m, const tr_checkpoint_variable *
         return false;
     if (m->beginning.origin == TR_ORIGIN_SERVERS)
         return tr_checkpoint_find(m->from, v->name) >= 0;
-    return !v->is_pulled || (tr__is_first_trainer(m) && !(m->job && v->is_on_servers));
+    return !v->is_pulled || tr__is_first_trainer(m);
+}
+
+/* In a job that goes on from a checkpoint the servers read what they keep, and no trainer needs that which it pulls. Trainer 0
+ * checks that it fits. */
+static bool only_servers_read(const tr_checkpoint_manager *m, const tr_checkpoint_variable *v)
+{
+    return m->job && m->beginning.checkpoint && v->is_on_servers && v->is_pulled;
 }
 
 bool tr_checkpoint_manager_has_old(const tr_checkpoint_manager *manager, const char *name)
@@ -245,7 +252,7 @@ int64_t tr__checkpoints_updates_of(const tr_checkpoint_manager *m, const char *t
     return find_table(&found, m, table) < 0 ? 0 : found.updates;
 }
 
-/* In a job the servers have read the rows. */
+/* In a job the servers have read the rows: then only check that they fit. */
 static tr_status load_table(const tr_checkpoint_manager *m, const char *name)
 {
     tr_job_table table;
@@ -256,31 +263,38 @@ static tr_status load_table(const tr_checkpoint_manager *m, const char *name)
                        "the checkpoint '%s' of step %lld has no sparse table '%s', which the program keeps: was it written by another "
                        "program?",
                        tr_checkpoint_folder(m->from), (long long)tr_checkpoint_step(m->from), name);
-    if (m->job)
-        return TR_OK;
-    const tr_status status = tr_checkpoint_load_table(m->contents.scope, m->from, index);
+    const tr_status status = (m->job ? tr_checkpoint_check_table : tr_checkpoint_load_table)(m->contents.scope, m->from, index);
     return status == TR_OK ? TR_OK
                            : tr_context(status, "for the sparse table '%s' of the checkpoint '%s'", name, tr_checkpoint_folder(m->from));
 }
 
-tr_status tr_checkpoint_manager_load(tr_checkpoint_manager *manager)
+static tr_status load_tables(const tr_checkpoint_manager *m)
 {
-    const tr_checkpoint_contents *c = &manager->contents;
-    const int trainer = manager->job ? tr_job_index(manager->job) : 0, trainers = manager->job ? tr_job_trainers(manager->job) : 1;
-    const char                  **names = tr__must_array((size_t)c->count + 1, sizeof *names);
-    int                           count = 0;
-    tr_status                     status = TR_OK;
+    for (int i = 0; i < m->contents.count && m->beginning.checkpoint && tr__is_first_trainer(m); i++)
+        if (m->contents.variables[i].kind == TR_STATE_TABLE)
+            TR_TRY(load_table(m, m->contents.variables[i].name));
+    return TR_OK;
+}
+
+/* scope NULL: only check that the values fit, those of the servers, too. */
+static tr_status load_values(tr_scope *scope, const tr_checkpoint_manager *m)
+{
+    const tr_checkpoint_contents *c = &m->contents;
+    const int    trainer = m->job ? tr_job_index(m->job) : 0, trainers = m->job ? tr_job_trainers(m->job) : 1;
+    const char **names = tr__must_array((size_t)c->count + 1, sizeof *names);
+    int          count = 0;
 
     for (int i = 0; i < c->count; i++)
-        if (takes(manager, &c->variables[i]))
+        if (takes(m, &c->variables[i]) && !(scope && only_servers_read(m, &c->variables[i])))
             names[count++] = c->variables[i].name;
-    if (count)
-        status = tr_checkpoint_restore(NULL, manager->from, c->program, count, names, trainer, trainers);
-    for (int i = 0; i < c->count && manager->beginning.checkpoint && tr__is_first_trainer(manager) && status == TR_OK; i++)
-        if (c->variables[i].kind == TR_STATE_TABLE)
-            status = load_table(manager, c->variables[i].name);
-    if (status == TR_OK && count)
-        status = tr_checkpoint_restore(c->scope, manager->from, c->program, count, names, trainer, trainers);
+    const tr_status status = count ? tr_checkpoint_restore(scope, m->from, c->program, count, names, trainer, trainers) : TR_OK;
     free(names);
     return status;
+}
+
+tr_status tr_checkpoint_manager_load(tr_checkpoint_manager *manager)
+{
+    TR_TRY(load_values(NULL, manager));
+    TR_TRY(load_tables(manager));
+    return load_values(manager->contents.scope, manager);
 }
