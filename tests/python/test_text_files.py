@@ -175,6 +175,7 @@ INTEGERS = [fluid.Slot("x", "int64", [-1, 2])]
     ("1\n", {}, "expected at least 2 fields, found 1, got the end of the line"),
     ("a;b\n1;2\n", {"header": True, "slots": [fluid.Slot("x", "int64", [-1, 2], columns=["a", "b"])]},
      "there is no column 'a'; there are a;b; say delimiter=\";\""),
+    ("a\tb\n1\t2\n", {"header": True}, "there is no column 1 (from 0); there are a\tb; is the delimiter a tab? Say delimiter="),
 ])
 def test_a_wrong_csv_line_says_what_to_do(tmp_path, text, options, want):
     path = tmp_path / "f"

@@ -95,16 +95,20 @@ static int find_column(const tr_parser *parser, const char *name)
     return name[0] == '#' && name[1] >= '0' && name[1] <= '9' ? atoi(name + 1) : -1;
 }
 
-static tr_status no_column(const tr_parser *parser, const char *slot, const char *name, const char *path)
+static tr_status no_column(const tr_parser *parser, const tr_data_slot *slot, int64_t place, int column, const char *path)
 {
-    char   names[256] = "";
+    char   names[256] = "", what[256];
     size_t used = 0;
 
+    if (column < 0)
+        snprintf(what, sizeof what, "'%s'", slot->columns[place]);
+    else
+        snprintf(what, sizeof what, "%d (from 0)", column);
     for (int i = 0; parser->column && i < parser->column_count && used < sizeof names; i++)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", parser->column[i]);
     const char *advice = parser->column_count == 1 ? tr_delimiter_advice(names, names + strlen(names), parser->spec->delimiter) : NULL;
-    return tr_fail(TR_ENOTFOUND, "%s: slot '%s': there is no column '%s'; there are %s%s", path ? path : "data", slot, name,
-                   parser->column ? names : "no names, only numbers", advice ? advice : "");
+    return tr_fail(TR_ENOTFOUND, "%s: slot '%s': there is no column %s; there are %s%s", path ? path : "data", slot->name,
+                   what, parser->column ? names : "no names, only numbers", advice ? advice : "");
 }
 
 /* Two columns may have one name, as long as no slot asks for it. */
@@ -140,11 +144,8 @@ static tr_status place_slot(tr_parser *parser, int i, int *next, const char *pat
                        slot->column_count, (long long)width);
     for (int64_t place = 0; place < width; place++) {
         int column = slot->column_count ? find_column(parser, slot->columns[place]) : own >= 0 && width == 1 ? own : *next;
-        if (column < 0)
-            return no_column(parser, slot->name, slot->columns[place], path);
-        if (parser->column_count && column >= parser->column_count)
-            return tr_fail(TR_ENOTFOUND, "%s: slot '%s': there is no column %d; there are %d", path ? path : "data",
-                           slot->name, column, parser->column_count);
+        if (column < 0 || (parser->column_count && column >= parser->column_count))
+            return no_column(parser, slot, place, column, path);
         TR_TRY(check_twins(parser, column, slot->name, slot->column_count ? slot->columns[place] : slot->name, path));
         add_target(parser, column, i, place);
         *next = column + 1;
