@@ -68,12 +68,15 @@ static tr_status make_table(item *to, const tr_checkpoint *checkpoint, int index
                : tr_context(status, "while sparse table '%s' of '%s' was made", to->about.name, tr_checkpoint_folder(checkpoint));
 }
 
+static int compare_names(const void *name, const void *of)
+{
+    return strcmp(name, ((const item *)of)->about.name);
+}
+
+/* The items have the order of the checkpoint's tables, which is that of their names. */
 static item *find_item(const tr_restored *r, const char *name)
 {
-    for (int i = 0; i < r->count; i++)
-        if (!strcmp(r->item[i].about.name, name))
-            return &r->item[i];
-    return NULL;
+    return bsearch(name, r->item, (size_t)r->count, sizeof *r->item, compare_names);
 }
 
 static tr_status put(void *payload, const Trireme__Checkpoint__Table *from, const void *rows, uint64_t bytes, bool are_candidates)

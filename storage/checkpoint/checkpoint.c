@@ -109,7 +109,7 @@ static tr_status check_part(const tr_part *part)
     return TR_OK;
 }
 
-static tr_status check_manifest(const tr_manifest *m)
+static tr_status check_manifest(tr_manifest *m)
 {
     if (m->step > INT64_MAX || m->created > INT64_MAX)
         return tr_fail(TR_EFORMAT, "step %llu", (unsigned long long)m->step);

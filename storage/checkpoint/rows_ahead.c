@@ -1,4 +1,5 @@
-/* rows_ahead.c - see rows_ahead.h. A part is read in runs: tensors of one table that lie close together, of at most RUN bytes. */
+/* rows_ahead.c - see rows_ahead.h. A part is read in runs of at most RUN bytes: tensors of one table that lie close together, or some rows of
+ * a large one. */
 #include "storage/checkpoint/rows_ahead.h"
 
 #include <pthread.h>
@@ -13,7 +14,7 @@ static const uint64_t RUN = 16 << 20;
 
 typedef struct run {
     const tr_part *part;
-    size_t         from, end;         /* its tensors */
+    size_t         from, end;         /* its tensors; one alone may reach beyond these bytes: */
     uint64_t       begin, until;      /* in the part's file */
 } run;
 
@@ -72,6 +73,18 @@ static run run_from(const tr_part *part, size_t from, const tr_rows_wanted *want
     return found;
 }
 
+/* Add the rows of a tensor that is too large for one run. */
+static void add_pieces(reader *r, const run *whole)
+{
+    const uint64_t row = (uint64_t)whole->part->tensors[whole->from]->dims[1], most = row < RUN ? RUN / row * row : row;
+    run            piece = *whole;
+
+    for (; piece.begin < whole->until; piece.begin = piece.until) {
+        piece.until = whole->until - piece.begin < most ? whole->until : piece.begin + most;
+        add_run(r, &piece);
+    }
+}
+
 static void find_runs(reader *r)
 {
     const tr_manifest *m = tr__checkpoint_manifest(r->checkpoint);
@@ -79,7 +92,9 @@ static void find_runs(reader *r)
     for (size_t i = 0; i < m->n_parts; i++)
         for (size_t from = 0; from < m->parts[i]->n_tensors;) {
             const run found = run_from(m->parts[i], from, r->wanted);
-            if (found.end > from)
+            if (found.until - found.begin > RUN)
+                add_pieces(r, &found);
+            else if (found.end > from)
                 add_run(r, &found);
             from = found.end > from ? found.end : from + 1;
         }
@@ -110,7 +125,7 @@ static tr_status read_run(const reader *r, slot *s, const run *from)
 {
     const uint64_t bytes = from->until - from->begin;
 
-    if (bytes > s->room) {
+    if (bytes > s->room) {                         /* more than RUN: one row */
         free(s->bytes);
         s->room = bytes > RUN ? bytes : RUN;
         s->bytes = malloc(s->room);
@@ -209,7 +224,9 @@ static tr_status take_run(const run *from, const uint8_t *bytes, tr_take_rows ta
 
     for (size_t i = from->from; i < from->end; i++) {
         const tr_part_tensor *t = from->part->tensors[i];
-        TR_TRY(take(payload, table, bytes + (t->offset - from->begin), t->bytes, t->candidates));
+        const uint64_t        begin = t->offset > from->begin ? t->offset : from->begin;
+        const uint64_t        end = t->offset + t->bytes < from->until ? t->offset + t->bytes : from->until;
+        TR_TRY(take(payload, table, bytes + (begin - from->begin), end - begin, t->candidates));
     }
     return TR_OK;
 }

@@ -5,6 +5,7 @@
 #include "storage/table/slots.h"
 #include "storage/table/table_var.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef Trireme__Checkpoint__Table about;
@@ -35,12 +36,24 @@ static tr_status check_about(const about *t, const char *file)
     return TR_OK;
 }
 
+static int compare_names(const void *left, const void *right)
+{
+    return strcmp((*(about *const *)left)->name, (*(about *const *)right)->name);
+}
+
+static void sort_tables(tr_part *part)
+{
+    if (part->n_tables)
+        qsort(part->tables, part->n_tables, sizeof(about *), compare_names);
+}
+
 const about *tr__find_description(const tr_part *part, const char *name)
 {
-    for (size_t i = 0; i < part->n_tables; i++)
-        if (!strcmp(part->tables[i]->name, name))
-            return part->tables[i];
-    return NULL;
+    const about        named = {.name = (char *)(uintptr_t)name};
+    const about *const key = &named;
+    about *const      *found = part->n_tables ? bsearch(&key, part->tables, part->n_tables, sizeof key, compare_names) : NULL;
+
+    return found ? *found : NULL;
 }
 
 uint64_t tr__described_stride(const about *t, bool are_candidates)
@@ -65,22 +78,25 @@ static tr_status check_rows(const tr_part_tensor *t, const about *table, const c
 
 static tr_status check_part(const tr_part *part)
 {
-    bool        seen[2 * TR_SHARDS];
-    const char *name = "";
+    bool         seen[2 * TR_SHARDS];
+    const about *table = NULL;
+    const char  *name = "";
 
     for (size_t i = 0; i < part->n_tables; i++) {
         TR_TRY(check_about(part->tables[i], part->file));
-        if (tr__find_description(part, part->tables[i]->name) != part->tables[i])
+        if (i && !compare_names(&part->tables[i - 1], &part->tables[i]))
             return tr_fail(TR_EFORMAT, "table '%.200s' stands twice in %s", part->tables[i]->name, part->file);
     }
     for (size_t i = 0; i < part->n_tensors; i++) {     /* sorted, so the shards of a table stand together */
         const tr_part_tensor *t = part->tensors[i];
         if (t->kind != TRIREME__CHECKPOINT__KIND__TABLE)
             continue;
-        if (strcmp(name, t->name))
+        if (strcmp(name, t->name)) {
             memset(seen, 0, sizeof seen);
+            table = tr__find_description(part, t->name);
+        }
         name = t->name;
-        TR_TRY(check_rows(t, tr__find_description(part, name), part->file, seen));
+        TR_TRY(check_rows(t, table, part->file, seen));
     }
     return TR_OK;
 }
@@ -112,10 +128,12 @@ static tr_status check_whole(const tr_manifest *m, const about *first)
     return tr_fail(TR_EFORMAT, "table '%.200s': it has %d shards, %u are there", first->name, TR_SHARDS, count);
 }
 
-tr_status tr__tables_check(const tr_manifest *m)
+tr_status tr__tables_check(tr_manifest *m)
 {
-    for (size_t i = 0; i < m->n_parts; i++)
+    for (size_t i = 0; i < m->n_parts; i++) {
+        sort_tables(m->parts[i]);
         TR_TRY(check_part(m->parts[i]));
+    }
     for (size_t i = 0; i < m->n_parts; i++)
         for (size_t j = 0; j < m->parts[i]->n_tables; j++)
             TR_TRY(check_whole(m, m->parts[i]->tables[j]));

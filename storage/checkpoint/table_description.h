@@ -10,10 +10,10 @@
 tr_job_table tr__described_table(const Trireme__Checkpoint__Table *from);
 /* Bytes of a row of the table, or of a key that waits for a row. */
 uint64_t     tr__described_stride(const Trireme__Checkpoint__Table *table, bool are_candidates);
-/* Find a part's description of this table; NULL: it has none. */
+/* Find a checked part's description of this table; NULL: it has none. */
 const Trireme__Checkpoint__Table *tr__find_description(const tr_part *part, const char *name);
 
-/* Check the descriptions of tables in all parts, and that all shards of each table are there. */
-tr_status tr__tables_check(const tr_manifest *manifest);
+/* Check the descriptions of tables in all parts, which are sorted by their names then, and that all shards of each table are there. */
+tr_status tr__tables_check(tr_manifest *manifest);
 
 #endif

@@ -347,6 +347,131 @@ TEST(one_of_several_readers_finds_each_damaged_byte)
     free(path);
 }
 
+/* -- large tables, and many --------------------------------------------------------------------------- */
+
+typedef struct taken {
+    tr_table *table;
+    uint64_t  most;                   /* bytes that came at once */
+} taken;
+
+static tr_status take_some(void *payload, const Trireme__Checkpoint__Table *table, const void *rows, uint64_t bytes, bool are_candidates)
+{
+    taken *to = payload;
+
+    assert_string_equal(table->name, "words");
+    assert_false(are_candidates);
+    to->most = bytes > to->most ? bytes : to->most;
+    return tr_table_unpack(to->table, rows, bytes);
+}
+
+/* A table whose rows all lie in one shard. */
+static tr_table *one_shard(int rows, int width)
+{
+    const tr_table_config config = {.dtype = TR_FP32, .width = width, .init = TR_TABLE_NORMAL, .b = 1, .random_key = 5};
+    tr_table             *t = make(&config, 0, TR_SHARDS);
+    uint32_t              slot;
+
+    EXPECT_OK(tr_table_begin(t, 1));
+    for (int64_t k = 0; rows > 0; k++)
+        if (tr_slots_shard(k) == 5) {
+            EXPECT_OK(tr_table_take(t, &slot, &k, 1));
+            rows--;
+        }
+    return t;
+}
+
+TEST(a_shard_of_any_size_is_read_in_pieces_of_16_mib)
+{
+    const tr_checkpoint_facts facts = {.step = 5, .mode = "local"};
+    const char               *folder = test_path("large");
+    tr_table                 *whole = one_shard(1100, 5000);
+    tr_job_table              words = about(whole, "words", 1);
+    const tr_checkpoint_item  item = {.name = "words", .kind = TR_STATE_TABLE, .data = &words};
+    const tr_rows_wanted      wanted = {.shard_count = TR_SHARDS};
+    taken                     to = {make(tr_table_get_config(whole), 0, TR_SHARDS), 0};
+
+    EXPECT_OK(tr_checkpoint_save(folder, &facts, 1, &item, 0));
+    tr_checkpoint *c = open_in(folder, 5);
+    assert_true(tr_checkpoint_bytes(c) > (20 << 20));
+    EXPECT_OK(tr__checkpoint_read_rows(c, &wanted, take_some, &to));
+    assert_true(to.most > (15 << 20) && to.most <= (16 << 20));
+    expect_same(whole, to.table);
+    tr_checkpoint_free(c);
+    tr_table_free(to.table);
+    tr_table_free(whole);
+}
+
+/* In this program all comparisons of names are counted. */
+static int64_t comparisons;
+
+int strcmp(const char *a, const char *b)
+{
+    comparisons++;
+    for (; *a && *a == *b; a++)
+        b++;
+    return (unsigned char)*a - (unsigned char)*b;
+}
+
+static tr_status drop_rows(void *payload, const Trireme__Checkpoint__Table *table, const void *rows, uint64_t bytes, bool are_candidates)
+{
+    (void)table;
+    (void)rows;
+    (void)are_candidates;
+    *(uint64_t *)payload += bytes;
+    return TR_OK;
+}
+
+static void write_tables(const char *folder, const tr_table_config *config, int count)
+{
+    enum { MOST = 200 };
+    const tr_checkpoint_facts facts = {.step = count, .mode = "local"};
+    tr_checkpoint_item        items[MOST];
+    tr_job_table              tables[MOST];
+    char                      names[MOST][8];
+    tr_table                 *t[MOST];
+
+    for (int i = 0; i < count; i++) {
+        snprintf(names[i], sizeof names[i], "t%d", i);
+        t[i] = make(config, 0, TR_SHARDS);
+        touch(t[i], 1, 0, 100);
+        tables[i] = about(t[i], names[i], 1);
+        items[i] = (tr_checkpoint_item){.name = names[i], .kind = TR_STATE_TABLE, .data = &tables[i]};
+    }
+    EXPECT_OK(tr_checkpoint_save(folder, &facts, count, items, 0));
+    for (int i = 0; i < count; i++)
+        tr_table_free(t[i]);
+}
+
+/* The comparisons of names that opening and reading takes. */
+static int64_t work_of(const tr_table_config *config, int tables)
+{
+    const tr_rows_wanted wanted = {.shard_count = TR_SHARDS, .readers = 1};
+    const char          *folder = test_path("many");
+    char                *path = tr_checkpoint_path(folder, tables);
+    tr_checkpoint       *c = NULL;
+    uint64_t             bytes = 0;
+
+    write_tables(folder, config, tables);
+    comparisons = 0;
+    EXPECT_OK(tr_checkpoint_open(&c, path));
+    EXPECT_OK(tr__checkpoint_read_rows(c, &wanted, drop_rows, &bytes));
+    const int64_t work = comparisons;
+    assert_true(bytes >= (uint64_t)tables * 100 * WIDTH * 2);
+    tr_checkpoint_free(c);
+    free(path);
+    return work;
+}
+
+TEST(many_tables_are_opened_and_read_in_time_that_grows_with_their_number)
+{
+    tr_table             *t = filled(0);
+    const tr_table_config config = config_of(0);
+    const int64_t         few = work_of(&config, 50), many = work_of(&config, 200);
+
+    assert_true(few > 0 && many < 4 * few * 3 / 2);
+    tr_table_free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,6 +480,8 @@ int main(void)
         cmocka_unit_test(missing_shards_and_other_rows_are_refused),
         cmocka_unit_test(any_number_of_readers_get_all_rows),
         cmocka_unit_test(one_of_several_readers_finds_each_damaged_byte),
+        cmocka_unit_test(a_shard_of_any_size_is_read_in_pieces_of_16_mib),
+        cmocka_unit_test(many_tables_are_opened_and_read_in_time_that_grows_with_their_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
