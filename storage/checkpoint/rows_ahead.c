@@ -1,5 +1,5 @@
-/* rows_ahead.c - see rows_ahead.h. A part is read in runs of at most RUN bytes: tensors of one table that lie close together, or some rows of
- * a large one. */
+/* rows_ahead.c - see rows_ahead.h. A part is read in runs of at most RUN bytes: tensors of one table that lie close together, or some
+ * rows of a large one. */
 #include "storage/checkpoint/rows_ahead.h"
 
 #include <pthread.h>
