@@ -57,3 +57,41 @@ def test_ranks_that_are_killed_at_any_moment_cost_no_bit(standbys_for: str, tmp_
             assert name == "losses" or np.array_equal(value, whole[shape, net][name]), f"{name} differs; {said}"
         starts += ended.starts
     assert starts > SEEDS, "no kill came before a job's end"
+
+
+def _left(folder: Path, step: int, damaged: int, seed: int) -> None:
+    """Let the folder have the checkpoints of two steps, and the newer one a damaged byte in one of its parts."""
+    for path in folder.glob("step-*"):
+        if int(path.name[5:]) not in (step, damaged):
+            shutil.rmtree(path)
+    parts = sorted((folder / f"step-{damaged:09d}").glob("part-*"))
+    data = np.memmap(parts[seed % len(parts)], np.uint8, "r+")
+    data[seed * 7919 % len(data)] ^= 64
+    data.flush()
+
+
+def test_ranks_that_are_killed_while_a_job_goes_on_from_a_checkpoint_cost_no_bit(tmp_path: Path) -> None:
+    """The newest checkpoint is damaged, and other numbers of servers than wrote it go on from the one before."""
+    starts, whole, folders = 0, {}, {}
+    for seed in range(SEEDS // 3):
+        chance = random.Random(f"goes on {seed}")
+        trainers, net = chance.choice((1, 2)), chance.choice(list(NETS))
+        case = trainers, net
+        if case not in whole:
+            folders[case] = tmp_path / f"{trainers}-{net}"
+            keeps = ("--checkpoint", folders[case], "--checkpoint-steps", 4)
+            assert run(2, trainers, *NETS[net], "--out", tmp_path / "whole.npz", seed=0, options=keeps).code == 0
+            whole[case] = results(tmp_path / "whole.npz")
+        folder = Path(shutil.copytree(folders[case], tmp_path / f"folder-{seed}"))
+        _left(folder, 4, 8, seed)
+        servers, standbys = chance.choice((1, 3)), chance.choice((0, 1))
+        kills = [[(chance.randrange(servers + trainers + standbys), chance.uniform(1, 40))] for _ in range(2)]
+        out = tmp_path / f"{seed}.npz"
+        ended = run(servers, trainers, *NETS[net], "--out", out, seed=seed, kills=kills, standbys=standbys,
+                    options=("--checkpoint", folder, "--checkpoint-steps", 100, "--resume"))
+        said = f"seed {seed}, {servers} servers, {case}, kills {kills}:\n{ended.text}"
+        assert ended.code == 0 and "going on from step 4" in ended.text and "chunk" in ended.text, said
+        for name, value in results(out).items():
+            assert name == "losses" or np.array_equal(value, whole[case][name]), f"{name} differs; {said}"
+        starts += ended.starts
+    assert starts > SEEDS // 3, "no kill came before a job's end"
