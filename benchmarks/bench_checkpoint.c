@@ -72,7 +72,7 @@ static double write_checkpoint(const char *folder, int64_t step, const tr_checkp
 
     snprintf(path, sizeof path, "%s/checkpoints", folder);
     const double from = seconds();
-    must(tr_checkpoint_save(path, &facts, ARRAYS, states, 0) == TR_OK, "tr_checkpoint_save");
+    must(tr_checkpoint_save(NULL, path, &facts, ARRAYS, states, 0) == TR_OK, "tr_checkpoint_save");
     const double took = seconds() - from;
     snprintf(path, sizeof path, "rm -r '%s/checkpoints'", folder);
     must(system(path) == 0, path);
@@ -116,7 +116,7 @@ int main(int argc, char **argv)
         checkpoint[r] = (double)bytes / b / 1e6;
         ratio[r] = a / b;
         double from = seconds();
-        must(tr_snapshot_take(snapshot, ARRAYS, states) == TR_OK, "tr_snapshot_take");
+        must(tr_snapshot_take(snapshot, ARRAYS, states, 0, 0) == TR_OK, "tr_snapshot_take");
         copy[r] = (double)bytes / (seconds() - from) / 1e9;
         from = seconds();
         memcpy(to, data, bytes);

@@ -146,7 +146,7 @@ int main(int argc, char **argv)
         double    from;
         int       updates = 0;
 
-        must(tr_tables_snapshot(1, &w.state) == TR_OK, "snapshot");
+        must(tr_tables_snapshot(1, &w.state, 0, 0) == TR_OK, "snapshot");
         write_part(&w);
         tr_tables_snapshot_end(1, &w.state);
         lone[r] = (double)w.bytes / w.took / 1e6;
@@ -162,7 +162,7 @@ int main(int argc, char **argv)
 
         atomic_store(&w.is_done, false);
         from = seconds();
-        must(tr_tables_snapshot(1, &w.state) == TR_OK, "snapshot");
+        must(tr_tables_snapshot(1, &w.state, 0, 0) == TR_OK, "snapshot");
         snapshot[r] = (seconds() - from) * 1e3;
         must(!pthread_create(&thread, NULL, write_part, &w), "thread");
         const double began = seconds();

@@ -426,7 +426,8 @@ typedef struct tr_job_checkpoint_spec {
     const char      *folder;          /* the checkpoint becomes `folder`/step-... */
     int64_t          step;
     const char      *digest;          /* of the program, copied; may be NULL */
-    int              keep;            /* how many of the newest checkpoints stay; 0: all */
+    int              keep;            /* how many of the newest checkpoints stay, with those that they build on; 0: all */
+    tr_checkpoint_base base;          /* rows of tables that have not changed since then are not written, where a server remembers it */
     tr_trainer_state place;           /* of this trainer in its data; tr_job_checkpoint fills in the index */
     int              count;           /* variables that trainers have and servers do not */
     const tr_checkpoint_item  *states;          /* copied, with their values */
@@ -434,6 +435,7 @@ typedef struct tr_job_checkpoint_spec {
 
 typedef struct tr_job_checkpoint_report {
     int64_t step, bytes;
+    uint64_t number;                  /* tr_checkpoint_number */
     double  seconds;                  /* from the call until the checkpoint was complete */
     double  pause;                    /* the longest time that a server let trainers wait */
     bool    is_given_up;              /* there is no checkpoint, because a rank died or a standby was on its way; another one may be begun

@@ -29,6 +29,7 @@ static const char usage[] =
     "  --checkpoint-steps N        one every N steps, or\n"
     "  --checkpoint-seconds S      every S seconds (600)\n"
     "  --checkpoint-keep N         the newest N stay (3)\n"
+    "  --checkpoint-full-every N   of N in a row one is full, the others have changed rows (1)\n"
     "  --resume                    go on from the newest valid one, if there is one\n"
     "  --anew                      begin, and move another run's checkpoints into DIR/aside-DATE\n"
     "  --help, --version\n";
@@ -43,7 +44,7 @@ static int refuse(const char *what, const char *value)
 typedef struct choices {
     const char *job, *save;
     int64_t     epochs, steps, report, threads, readers;   /* -1: as the job says */
-    int64_t     checkpoint_steps, checkpoint_keep;
+    int64_t     checkpoint_steps, checkpoint_keep, checkpoint_full_every;
     double      checkpoint_seconds;
     const char *checkpoint;
     bool        resume, anew, is_same;                     /* is_same: resume what this job wrote with these arguments */
@@ -86,9 +87,11 @@ static int refuse_environment(const char *variable, const char *text)
 /* The options of `trireme launch --checkpoint` for every trainer. The trainer's own options override them. */
 static int read_environment(choices *c)
 {
-    static const char *const names[] = {"TRIREME_CHECKPOINT_STEPS", "TRIREME_CHECKPOINT_KEEP", "TRIREME_CHECKPOINT_SECONDS"};
-    int64_t *const           counts[] = {&c->checkpoint_steps, &c->checkpoint_keep};
-    const char              *resume = environment("TRIREME_RESUME"), *anew = environment("TRIREME_ANEW"), *seconds = environment(names[2]);
+    static const char *const names[] = {"TRIREME_CHECKPOINT_STEPS", "TRIREME_CHECKPOINT_KEEP", "TRIREME_CHECKPOINT_FULL_EVERY",
+                                        "TRIREME_CHECKPOINT_SECONDS"};
+    int64_t *const           counts[] = {&c->checkpoint_steps, &c->checkpoint_keep, &c->checkpoint_full_every};
+    enum { COUNTS = sizeof counts / sizeof *counts };
+    const char              *resume = environment("TRIREME_RESUME"), *anew = environment("TRIREME_ANEW"), *seconds = environment(names[COUNTS]);
 
     c->checkpoint = environment("TRIREME_CHECKPOINT");
     if (!c->checkpoint)
@@ -96,13 +99,13 @@ static int read_environment(choices *c)
     c->resume = resume && strcmp(resume, "0") != 0;
     c->is_same = resume && !strcmp(resume, "same");
     c->anew = anew && strcmp(anew, "0") != 0;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < COUNTS; i++) {
         const char *text = environment(names[i]);
         if (text && (read_count(counts[i], text) || *counts[i] == 0))
             return refuse_environment(names[i], text);
     }
     if (seconds && (read_seconds(&c->checkpoint_seconds, seconds) || !(c->checkpoint_seconds > 0)))
-        return refuse_environment(names[2], seconds);
+        return refuse_environment(names[COUNTS], seconds);
     return 0;
 }
 
@@ -121,7 +124,7 @@ static void write_command(char *out, size_t size, int argc, char **argv)
 /* Returns 0: go on; 1: there is nothing more to do; 2: the command line is wrong. */
 static int read_options(choices *c, int argc, char **argv)
 {
-    enum { EPOCHS = 1, STEPS, REPORT, THREADS, READERS, CHECKPOINT_STEPS, CHECKPOINT_SECONDS, CHECKPOINT_KEEP, SAVE, CHECKPOINT,
+    enum { EPOCHS = 1, STEPS, REPORT, THREADS, READERS, CHECKPOINT_STEPS, CHECKPOINT_SECONDS, CHECKPOINT_KEEP, CHECKPOINT_FULL_EVERY, SAVE, CHECKPOINT,
            RESUME, ANEW, HELP, VERSION };
     static const struct option names[] = {
         {"epochs", required_argument, NULL, EPOCHS}, {"steps", required_argument, NULL, STEPS},
@@ -129,12 +132,13 @@ static int read_options(choices *c, int argc, char **argv)
         {"readers", required_argument, NULL, READERS}, {"save", required_argument, NULL, SAVE},
         {"checkpoint", required_argument, NULL, CHECKPOINT}, {"checkpoint-steps", required_argument, NULL, CHECKPOINT_STEPS},
         {"checkpoint-seconds", required_argument, NULL, CHECKPOINT_SECONDS},
-        {"checkpoint-keep", required_argument, NULL, CHECKPOINT_KEEP}, {"resume", no_argument, NULL, RESUME},
+        {"checkpoint-keep", required_argument, NULL, CHECKPOINT_KEEP},
+        {"checkpoint-full-every", required_argument, NULL, CHECKPOINT_FULL_EVERY}, {"resume", no_argument, NULL, RESUME},
         {"anew", no_argument, NULL, ANEW},
         {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}, {0},
     };
     int64_t *const counts[] = {NULL, &c->epochs, &c->steps, &c->report, &c->threads, &c->readers,
-                              &c->checkpoint_steps, NULL, &c->checkpoint_keep};
+                              &c->checkpoint_steps, NULL, &c->checkpoint_keep, &c->checkpoint_full_every};
 
     opterr = 0;
     for (int found, at; at = optind, (found = getopt_long(argc, argv, ":", names, NULL)) != -1;) {
@@ -157,7 +161,8 @@ static int read_options(choices *c, int argc, char **argv)
     }
     if (optind == argc)
         return refuse("a job is missing:", "JOB");
-    if (!c->checkpoint && (c->resume || c->anew || c->checkpoint_steps >= 0 || c->checkpoint_seconds >= 0 || c->checkpoint_keep >= 0))
+    if (!c->checkpoint && (c->resume || c->anew || c->checkpoint_steps >= 0 || c->checkpoint_seconds >= 0 || c->checkpoint_keep >= 0 ||
+                           c->checkpoint_full_every >= 0))
         return refuse("checkpoints need a folder:", "--checkpoint");
     c->job = argv[optind];
     c->files = argv + optind + 1;
@@ -183,7 +188,7 @@ static void choose(tr_saved_job_desc *desc, const choices *c)
     desc->checkpoints = (tr_checkpoint_options){
         .folder = c->checkpoint, .every_steps = c->checkpoint_steps > 0 ? c->checkpoint_steps : 0,
         .every_seconds = c->checkpoint_seconds > 0 ? c->checkpoint_seconds : 0,
-        .keep = c->checkpoint_keep >= 0 ? (int)c->checkpoint_keep : 3, .resume = c->resume, .entry = entry_of(c), .command = c->command};
+        .keep = c->checkpoint_keep >= 0 ? (int)c->checkpoint_keep : 3, .full_every = c->checkpoint_full_every, .resume = c->resume, .entry = entry_of(c), .command = c->command};
     if (c->file_count) {
         desc->data.files = (const char *const *)c->files;
         desc->data.file_count = c->file_count;
@@ -349,7 +354,7 @@ static int train(tr_job *job, const choices *c)
 int main(int argc, char **argv)
 {
     choices    c = {.epochs = -1, .steps = -1, .report = -1, .threads = -1, .readers = -1, .checkpoint_steps = -1,
-                    .checkpoint_seconds = -1, .checkpoint_keep = -1};
+                    .checkpoint_seconds = -1, .checkpoint_keep = -1, .checkpoint_full_every = -1};
     tr_job    *job = NULL;
     int        code;
     const bool is_standby = argc > 1 && !strcmp(argv[1], "--standby");

@@ -24,6 +24,7 @@ typedef struct order {
     char    *digest;
     int64_t  step, begun;
     uint64_t snapshot;
+    tr_checkpoint_base base;          /* rows that have not changed since then are not written */
     int      keep;
 } order;
 
@@ -100,7 +101,7 @@ static tr_status merge_places(tr_places *out, tr__checkpointer *m, const tr__par
 /* Add what each trainer has of its own, and write the manifest. */
 static tr_status complete(tr__checkpointer *m, tr__parts *p, const tr_places *places)
 {
-    const tr_checkpoint_facts facts = {.step = m->order.step, .mode = m->job->mode, .digest = m->order.digest};
+    const tr_checkpoint_facts facts = {.step = m->order.step, .mode = m->job->mode, .digest = m->order.digest, .base = m->order.base};
 
     TR_TRY(tr__own_parts_collect(p, &m->is_given_up, m->job->own_part, m->order.folder, places));
     return tr__parts_write_manifest(p, m->order.dir, m->order.folder, facts, m->order.snapshot, places);
@@ -149,7 +150,7 @@ static void remove_parts(const tr__checkpointer *m, const tr__parts *p)
 
 static void report(tr__checkpointer *m, const tr__parts *p)
 {
-    const tr_job_checkpoint_report r = {.step = m->order.step, .bytes = tr__parts_bytes(p), .pause = tr__parts_pause(p),
+    const tr_job_checkpoint_report r = {.step = m->order.step, .number = m->order.snapshot, .bytes = tr__parts_bytes(p), .pause = tr__parts_pause(p),
                                         .seconds = (double)(tr__clock() - m->order.begun) / 1e9, .is_given_up = m->is_given_up};
 
     m->report = r;
@@ -225,6 +226,10 @@ static tr__snapshot_call *make_call(tr__checkpointer *m, const tr_trainer_state 
         Trireme__Pserver__SnapshotTarget target = TRIREME__PSERVER__SNAPSHOT_TARGET__INIT;
         target.folder = m->order.folder;
         target.file = tr_part_name(i, count, m->order.snapshot);
+        target.has_number = true;
+        target.number = m->order.snapshot;
+        target.has_since = m->order.base.number != 0;
+        target.since = m->order.base.number;
         call->payload[i] = tr__place_pack(&call->size[i], place, &target);
         free(target.file);
     }
@@ -249,7 +254,7 @@ static void make_order(tr__checkpointer *m, const tr_job_checkpoint_spec *spec, 
     free_order(&m->order);
     m->order = (order){
         .dir = tr__must_strdup(spec->folder), .folder = tr_checkpoint_path(spec->folder, spec->step), .step = spec->step,
-        .digest = tr__must_strdup(spec->digest ? spec->digest : ""), .snapshot = tr_checkpoint_new_number(), .keep = spec->keep,
+        .digest = tr__must_strdup(spec->digest ? spec->digest : ""), .snapshot = tr_checkpoint_new_number(), .base = spec->base, .keep = spec->keep,
         .begun = tr__clock()};
     if (states > 0)
         m->order.file = tr_part_name(servers, servers + 1, m->order.snapshot);
@@ -300,7 +305,7 @@ tr_status tr_job_checkpoint(tr_job *job, const tr_job_checkpoint_spec *spec)
     tr_background_join(&m->background);
     tr_checkpoint_item *states = tr__must_array((size_t)spec->count + 1, sizeof *states);
     const int           count = common_states(states, job, spec);
-    const tr_status     status = tr_snapshot_take(m->snapshot, count, states);
+    const tr_status     status = tr_snapshot_take(m->snapshot, count, states, 0, 0);
     free(states);
     TR_TRY(status);
     make_order(m, spec, count);

@@ -225,8 +225,8 @@ static bool take(tr__own_part *o)
     tr_trainer_var         var;
 
     if (find_copies(o, kept))
-        return tr_snapshot_take(o->snapshot, o->count, o->item) == TR_OK && tr_trainer_vars_find(&var, kept, o->step, 0);
-    return find_first(o) && tr_snapshot_take(o->snapshot, o->count, o->item) == TR_OK;
+        return tr_snapshot_take(o->snapshot, o->count, o->item, 0, 0) == TR_OK && tr_trainer_vars_find(&var, kept, o->step, 0);
+    return find_first(o) && tr_snapshot_take(o->snapshot, o->count, o->item, 0, 0) == TR_OK;
 }
 
 /* == writing it ==================================================================================== */
@@ -425,7 +425,7 @@ static tr_status write_zeros(tr__parts *parts, const tr__own_part *o, int traine
                                        .dtype = from->dtype, .rank = from->rank, .dims = from->dims,
                                        .data = tr__must_alloc(bytes_of(from))};
     }
-    tr_status status = tr_snapshot_take(snapshot, o->count, item);
+    tr_status status = tr_snapshot_take(snapshot, o->count, item, 0, 0);
     if (status == TR_OK)
         status = tr_snapshot_write(&part, snapshot, folder, name);
     tr__parts_add(parts, part);

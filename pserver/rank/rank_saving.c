@@ -18,6 +18,7 @@ struct tr__saving {
     size_t       expected_bytes;
     bool         is_writing;
     char        *folder, *file;       /* folder and name of the wanted part */
+    uint64_t     number, since;       /* of its checkpoint, and of the one whose rows need not be written again */
     tr_part     *part;                /* result of the writing thread: the part, or the error */
     char        *error;
 };
@@ -65,6 +66,8 @@ void tr__saving_begin(tr__saving *s, const Trireme__Pserver__SnapshotTarget *tar
     free(s->file);
     s->folder = tr__must_strdup(target->folder);
     s->file = tr__must_strdup(target->file);
+    s->number = target->number;
+    s->since = target->since;
     atomic_store(&s->is_wanted, true);
     tr__bell_ring(&s->rank->bell);
 }
@@ -108,7 +111,7 @@ static tr_status take(tr__saving *s)
 {
     tr_checkpoint_item *states = tr__must_alloc(tr_server_program_state_capacity(s->rank->program) * sizeof *states + 1);
 
-    const tr_status status = tr_snapshot_take(s->snapshot, tr_server_program_states(s->rank->program, states), states);
+    const tr_status status = tr_snapshot_take(s->snapshot, tr_server_program_states(s->rank->program, states), states, s->number, s->since);
     free(states);
     return status;
 }

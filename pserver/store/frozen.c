@@ -35,7 +35,7 @@ tr_status tr_frozen_take(tr_frozen **out, tr_server_program *sp)
     for (uint32_t i = 0; i < f->values; i++)
         TR_TRY_GOTO(done, copy_value(f, i));
     for (; f->tables < sp->table_count; f->tables++)
-        TR_TRY_GOTO(done, tr_table_snapshot(sp->table[f->tables]->table));
+        TR_TRY_GOTO(done, tr_table_snapshot(sp->table[f->tables]->table, 0, 0));
 done:
     if (status != TR_OK) {
         tr_frozen_free(f);

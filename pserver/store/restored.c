@@ -79,13 +79,9 @@ static item *find_item(const tr_restored *r, const char *name)
     return bsearch(name, r->item, (size_t)r->count, sizeof *r->item, compare_names);
 }
 
-static tr_status put(void *payload, const Trireme__Checkpoint__Table *from, const void *rows, uint64_t bytes, bool are_candidates)
+static tr_status put(void *payload, const tr_part_tensor *what, const void *rows, uint64_t bytes)
 {
-    tr_table *table = find_item(payload, from->name)->table;
-
-    if (are_candidates && tr_table_get_config(table)->entry_count < 2)
-        return TR_OK;
-    return (are_candidates ? tr_table_unpack_candidates : tr_table_unpack)(table, rows, bytes);
+    return tr__rows_put(find_item(payload, what->name)->table, what, rows, bytes);
 }
 
 static tr_status read_all(tr_restored *r, const tr_server_part *part, const char *segments)

@@ -1,6 +1,8 @@
 /* checkpoint_read.c - opens a checkpoint, and joins the pieces of their arrays. Bytes are used only after their checksum was compared. */
 #include "storage/checkpoint/checkpoint.h"
 
+#include "storage/checkpoint/base.h"
+#include "storage/checkpoint/table_description.h"
 #include "storage/util/crc32c.h"
 
 #include <errno.h>
@@ -118,24 +120,28 @@ static void join_tables(tr_checkpoint *c)
     size_t             count = 0;
 
     for (size_t i = 0; i < m->n_parts; i++)
-        count += m->parts[i]->n_tables;
+        count += m->parts[i]->has_of_step ? 0 : m->parts[i]->n_tables;
     tr__whole_table *all = c->table = tr__must_array(count + 1, sizeof *all);
     for (size_t i = 0, at = 0; i < m->n_parts; i++)
-        for (size_t j = 0; j < m->parts[i]->n_tables; j++, at++)
-            all[at] = (tr__whole_table){m->parts[i]->tables[j], 0, (int64_t)m->parts[i]->tables[j]->updates};
+        for (size_t j = 0; !m->parts[i]->has_of_step && j < m->parts[i]->n_tables; j++, at++)
+            all[at] = (tr__whole_table){m->parts[i]->tables[j], (int64_t)m->parts[i]->tables[j]->rows, (int64_t)m->parts[i]->tables[j]->updates};
     qsort(all, count, sizeof *all, compare_tables);
     for (size_t i = 0; i < count; i++) {
         tr__whole_table *last = c->tables ? &all[c->tables - 1] : NULL;
         if (!last || compare_tables(last, &all[i]))
             all[c->tables++] = all[i];
-        else if (all[i].updates > last->updates)
-            last->updates = all[i].updates;
+        else {
+            last->rows += all[i].rows;
+            last->updates = all[i].updates > last->updates ? all[i].updates : last->updates;
+        }
     }
 }
 
+/* Add the rows of a part that has all rows of its shards. */
 static void count_rows(const tr_checkpoint *c, const tr_part *part)
 {
     tr__whole_table *found = NULL;
+    bool             counts = false;
 
     for (size_t i = 0; i < part->n_tensors; i++) {
         const tr_part_tensor      *t = part->tensors[i];
@@ -143,9 +149,11 @@ static void count_rows(const tr_checkpoint *c, const tr_part *part)
         const tr__whole_table      key = {.about = &named};
         if (t->kind != TRIREME__CHECKPOINT__KIND__TABLE || t->candidates)
             continue;
-        if (!found || strcmp(found->about->name, t->name) != 0)        /* tensors of a table stand together */
+        if (!found || strcmp(found->about->name, t->name) != 0) {      /* tensors of a table stand together */
             found = bsearch(&key, c->table, (size_t)c->tables, sizeof *c->table, compare_tables);
-        found->rows += t->dims[0];
+            counts = !tr__find_description(part, t->name)->has_rows;
+        }
+        found->rows += counts ? t->dims[0] : 0;
     }
 }
 
@@ -168,7 +176,7 @@ static tr_status read_all(int fd, uint8_t *to, size_t size, off_t at, const char
     return TR_OK;
 }
 
-/* Open a file of the checkpoint; it must lie in the checkpoint's folder. A missing file counts as damage. */
+/* Open a file of a checkpoint; it must lie in the checkpoint's folder. A missing file counts as damage. */
 static tr_status open_file(int *fd, uint64_t *size, char **path, const char *folder, const char *name)
 {
     TR_TRY(tr_path_inside(path, folder, name));
@@ -204,6 +212,17 @@ tr_status tr_manifest_read(tr_manifest **out, const char *folder)
     return status;
 }
 
+static tr_status open_part(int *fd, uint64_t *size, char **path, const char *folder, const tr_part *part)
+{
+    char           *at = tr__part_folder(part, folder);
+    const tr_status status = open_file(fd, size, path, at, part->file);
+
+    free(at);
+    if (status == TR_OK || !part->has_of_step)
+        return status;
+    return tr_context(status, "for '%s', which has the changes since the checkpoint of step %llu", folder, (unsigned long long)part->of_step);
+}
+
 static tr_status check_size(const tr_checkpoint *c, const tr_part *part)
 {
     tr_status status = TR_OK;
@@ -211,7 +230,7 @@ static tr_status check_size(const tr_checkpoint *c, const tr_part *part)
     uint64_t  size;
     int       fd;
 
-    TR_TRY(open_file(&fd, &size, &path, c->folder, part->file));
+    TR_TRY(open_part(&fd, &size, &path, c->folder, part));
     close(fd);
     if (size != part->bytes)
         status = tr_fail(TR_EFORMAT, "'%s': expected %llu bytes, found %llu", path, (unsigned long long)part->bytes,
@@ -265,7 +284,7 @@ static tr_status with_part(const tr_part *part, const char *folder, uint64_t off
     char     *path = NULL;
     uint64_t  size;
     int       fd = -1;
-    tr_status status = chunk ? open_file(&fd, &size, &path, folder, part->file)
+    tr_status status = chunk ? open_part(&fd, &size, &path, folder, part)
                              : tr_fail(TR_ENOMEM, "no memory for %llu bytes of '%s/%s'", (unsigned long long)part->chunk_bytes, folder, part->file);
 
     if (status == TR_OK) {
@@ -299,7 +318,8 @@ tr_status tr_checkpoint_open(tr_checkpoint **out, const char *folder)
     TR_TRY_GOTO(fail, join_all(c));
     join_tables(c);
     for (size_t i = 0; i < c->manifest->n_parts; i++)
-        count_rows(c, c->manifest->parts[i]);
+        if (!c->manifest->parts[i]->has_of_step)
+            count_rows(c, c->manifest->parts[i]);
     *out = c;
     return TR_OK;
 fail:
@@ -349,7 +369,15 @@ const char *tr_checkpoint_version(const tr_checkpoint *c) { return c->manifest->
 uint64_t    tr_checkpoint_number(const tr_checkpoint *c) { return c->manifest->snapshot; }
 int64_t     tr_checkpoint_created(const tr_checkpoint *c) { return (int64_t)c->manifest->created; }
 void        tr_checkpoint_run_of(tr_checkpoint_run *out, const tr_checkpoint *c) { *out = tr__run_of_manifest(c->manifest); }
-int         tr_checkpoint_parts(const tr_checkpoint *c) { return (int)c->manifest->n_parts; }
+int         tr_checkpoint_parts(const tr_checkpoint *c)
+{
+    int count = 0;
+
+    for (size_t i = 0; i < c->manifest->n_parts; i++)
+        count += !c->manifest->parts[i]->has_of_step;
+    return count;
+}
+int64_t     tr_checkpoint_base_step(const tr_checkpoint *c) { return c->manifest->has_base_step ? (int64_t)c->manifest->base_step : -1; }
 int         tr_checkpoint_trainers(const tr_checkpoint *c) { return (int)c->manifest->n_trainers; }
 int         tr_checkpoint_count(const tr_checkpoint *c) { return c->arrays; }
 
@@ -358,7 +386,7 @@ int64_t tr_checkpoint_bytes(const tr_checkpoint *c)
     int64_t bytes = 0;
 
     for (size_t i = 0; i < c->manifest->n_parts; i++)
-        bytes += (int64_t)c->manifest->parts[i]->bytes;
+        bytes += c->manifest->parts[i]->has_of_step ? 0 : (int64_t)c->manifest->parts[i]->bytes;
     return bytes;
 }
 

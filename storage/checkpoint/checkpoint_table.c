@@ -19,11 +19,11 @@ static tr_table *rows_of(const tr_checkpoint_item *state)
     return table ? (tr_table *)(uintptr_t)table->first_rows : NULL;
 }
 
-tr_status tr_tables_snapshot(int count, const tr_checkpoint_item *states)
+tr_status tr_tables_snapshot(int count, const tr_checkpoint_item *states, uint64_t number, uint64_t since)
 {
     for (int i = 0; i < count; i++)
         if (rows_of(&states[i]))
-            TR_TRY(tr_table_snapshot(rows_of(&states[i])));
+            TR_TRY(tr_table_snapshot(rows_of(&states[i]), number, since));
     return TR_OK;
 }
 
@@ -92,17 +92,34 @@ static tr_status read_whole(const tr_checkpoint *c, const char *table, tr_take_r
     return tr__checkpoint_read_rows(c, &wanted, take, payload);
 }
 
+static tr_status put(void *payload, const tr_part_tensor *what, const void *rows, uint64_t bytes)
+{
+    return tr__rows_put(payload, what, rows, bytes);
+}
+
+/* Read all rows into a table. Where some of them are changes, the checkpoint says how many rows there are in the end. */
+static tr_status read_into(tr_table *table, const tr_checkpoint *c, const tr_job_table *from, int64_t rows)
+{
+    tr_table_report report;
+
+    TR_TRY(read_whole(c, from->name, put, table));
+    tr_table_get_report(table, &report);
+    if (report.rows == (uint64_t)rows)
+        return TR_OK;
+    return tr_fail(TR_EFORMAT, "table '%s' in '%s': %lld rows are expected, %llu are there", from->name, tr_checkpoint_folder(c), (long long)rows,
+                   (unsigned long long)report.rows);
+}
+
 typedef struct packed {
     uint8_t *data;
     uint64_t bytes;
 } packed;
 
-static tr_status append(void *payload, const about *table, const void *rows, uint64_t bytes, bool are_candidates)
+static tr_status append(void *payload, const tr_part_tensor *what, const void *rows, uint64_t bytes)
 {
     packed *to = payload;
 
-    (void)table;
-    if (!are_candidates) {
+    if (!what->candidates) {
         memcpy(to->data + to->bytes, rows, bytes);
         to->bytes += bytes;
     }
@@ -116,6 +133,29 @@ static tr_status check_index(const tr_checkpoint *c, int index, const char *call
     return tr_fail(TR_ERANGE, "%s: table %d; there are %d", call, index, tr_checkpoint_tables(c));
 }
 
+/* Rows of which some are changes: put them into a table, and pack that. */
+static tr_status read_changed(packed *all, const tr_checkpoint *c, const tr_job_table *from, int64_t rows)
+{
+    const tr_table_segment here = {.shard_count = TR_SHARDS};
+    tr_table_config        config = tr_table_config_of(from);
+    tr_table              *table = NULL;
+    void                  *rows_of = NULL;
+    uint64_t               bytes = 0;
+
+    config.entry_count = 0;                            /* keys that wait for a row are not wanted */
+    TR_TRY(tr_table_create(&table, &config, &here));
+    tr_status status = read_into(table, c, from, rows);
+    for (uint32_t shard = 0; shard < TR_SHARDS && status == TR_OK; shard++) {
+        status = tr_table_pack(table, shard, &rows_of, &bytes);
+        if (status == TR_OK)
+            memcpy(all->data + all->bytes, rows_of, bytes);
+        all->bytes += status == TR_OK ? bytes : 0;
+        free(status == TR_OK ? rows_of : NULL);
+    }
+    tr_table_free(table);
+    return status;
+}
+
 tr_status tr_checkpoint_read_table(void **out, int64_t *bytes, const tr_checkpoint *c, int index)
 {
     tr_job_table table;
@@ -123,10 +163,10 @@ tr_status tr_checkpoint_read_table(void **out, int64_t *bytes, const tr_checkpoi
 
     TR_TRY(check_index(c, index, "tr_checkpoint_read_table"));
     tr_checkpoint_table(&table, &rows, c, index);
-    packed all = {malloc((uint64_t)rows * tr__described_stride(table_at(c, index)->about, false) + 1), 0};
+    packed all = {malloc((uint64_t)rows * tr__described_stride(table_at(c, index)->about, NULL) + 1), 0};
     if (!all.data)
         return tr_fail(TR_ENOMEM, "no memory for the %lld rows of table '%s'", (long long)rows, table.name);
-    const tr_status status = read_whole(c, table.name, append, &all);
+    const tr_status status = tr__checkpoint_manifest(c)->has_base_step ? read_changed(&all, c, &table, rows) : read_whole(c, table.name, append, &all);
     if (status != TR_OK) {
         free(all.data);
         return status;
@@ -137,16 +177,6 @@ tr_status tr_checkpoint_read_table(void **out, int64_t *bytes, const tr_checkpoi
 }
 
 /* == into a scope ====================================================================================== */
-
-static tr_status put(void *payload, const about *from, const void *rows, uint64_t bytes, bool are_candidates)
-{
-    tr_table *table = payload;
-
-    (void)from;
-    if (are_candidates && tr_table_get_config(table)->entry_count < 2)
-        return TR_OK;                                  /* a table that makes rows at the first update needs no counts of candidates */
-    return (are_candidates ? tr_table_unpack_candidates : tr_table_unpack)(table, rows, bytes);
-}
 
 static tr_status check_fit(const tr_checkpoint *c, const tr_job_table *from, const tr_table_config *here)
 {
@@ -196,7 +226,7 @@ tr_status tr_checkpoint_load_table(tr_scope *scope, const tr_checkpoint *c, int 
     TR_TRY(find_config(&config, scope, c, &from));
     tr_var *var = tr__scope_var(scope, from.name);
     TR_TRY(tr_table_create(&table, &config, &here));
-    const tr_status status = read_whole(c, from.name, put, table);
+    const tr_status status = read_into(table, c, &from, rows);
     if (status != TR_OK) {
         tr_table_free(table);
         return status;

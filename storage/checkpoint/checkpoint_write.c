@@ -2,9 +2,11 @@
  * rename makes the checkpoint valid. */
 #include "storage/checkpoint/checkpoint.h"
 
+#include "storage/checkpoint/base.h"
 #include "storage/checkpoint/checkpoint_file.h"
 #include "storage/checkpoint/own_run.h"
 #include "storage/checkpoint/run.h"
+#include "storage/checkpoint/table_description.h"
 #include "storage/util/crc32c.h"
 
 #include <stdlib.h>
@@ -99,8 +101,13 @@ static tr_part_tensor *describe(const tr_checkpoint_item *state, uint64_t offset
 
 /* -- tables: an array of bytes for each shard ---------------------------------------------------- */
 
-static tr_status put_rows(writer *w, const char *name, uint32_t shard, uint64_t stride, bool are_candidates, const void *rows,
-                          uint64_t bytes)
+/* What a tensor of a table has. */
+typedef struct content {
+    tr_status (*read)(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes);
+    bool        are_candidates, are_removed;
+} content;
+
+static tr_status put_rows(writer *w, const char *name, uint32_t shard, uint64_t stride, const content *what, const void *rows, uint64_t bytes)
 {
     const int64_t  dims[] = {(int64_t)(bytes / stride), (int64_t)stride};
     const tr_checkpoint_item state = {.name = name, .kind = TR_STATE_TABLE, .dtype = TR_UINT8, .rank = 2, .dims = dims};
@@ -111,23 +118,40 @@ static tr_status put_rows(writer *w, const char *name, uint32_t shard, uint64_t 
     tr_part_tensor *t = w->part->tensors[w->part->n_tensors++] = describe(&state, w->part->bytes + w->filled);
     t->has_shard = true;
     t->shard = shard;
-    t->has_candidates = t->candidates = are_candidates;
+    t->has_candidates = t->candidates = what->are_candidates;
+    t->has_removed = t->removed = what->are_removed;
     return put(w, rows, bytes, false);
 }
 
+static tr_status read_removed_rows(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
+{
+    return tr_table_snapshot_read_removed(table, shard, false, out, bytes);
+}
+
+static tr_status read_removed_candidates(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
+{
+    return tr_table_snapshot_read_removed(table, shard, true, out, bytes);
+}
+
+/* In this order they are put into a table: a key that was removed may have a row again. */
+static const content CONTENTS[] = {{read_removed_rows, false, true},
+                                   {read_removed_candidates, true, true},
+                                   {tr_table_snapshot_read, false, false},
+                                   {tr_table_snapshot_read_candidates, true, false}};
+
 static tr_status put_shard(writer *w, const tr_job_table *table, uint32_t shard, uint64_t stride)
 {
-    void     *rows = NULL;
-    uint64_t  bytes = 0;
-
-    TR_TRY(tr_table_snapshot_read(table->first_rows, shard, &rows, &bytes));
-    tr_status status = put_rows(w, table->name, shard, stride, false, rows, bytes);
-    free(rows);
-    TR_TRY(status);
-    TR_TRY(tr_table_snapshot_read_candidates(table->first_rows, shard, &rows, &bytes));
-    status = put_rows(w, table->name, shard, sizeof(tr_slot_row), true, rows, bytes);
-    free(rows);
-    return status;
+    for (size_t i = 0; i < sizeof CONTENTS / sizeof *CONTENTS; i++) {
+        const content *what = &CONTENTS[i];
+        const uint64_t size = what->are_removed ? sizeof(int64_t) : what->are_candidates ? sizeof(tr_slot_row) : stride;
+        void          *rows = NULL;
+        uint64_t       bytes = 0;
+        TR_TRY(what->read(table->first_rows, shard, &rows, &bytes));
+        const tr_status status = put_rows(w, table->name, shard, size, what, rows, bytes);
+        free(rows);
+        TR_TRY(status);
+    }
+    return TR_OK;
 }
 
 static tr_status put_table(writer *w, const tr_job_table *table)
@@ -136,6 +160,11 @@ static tr_status put_table(writer *w, const tr_job_table *table)
     Trireme__Checkpoint__Table *about = part->tables[part->n_tables++] = tr__table_describe(table);
     const tr_table_config       config = tr_table_config_of(table);
 
+    if (table->first_rows) {
+        about->has_changes = about->changes = tr_table_snapshot_has_changes(table->first_rows);
+        about->has_rows = about->changes;
+        about->rows = about->changes ? tr_table_snapshot_rows(table->first_rows) : 0;
+    }
     for (uint32_t i = 0; table->first_rows && i < about->shard_count; i++)
         TR_TRY(put_shard(w, table, about->first_shard + i, tr_table_stride(&config)));
     return TR_OK;
@@ -157,7 +186,7 @@ static tr_status put_states(writer *w, int count, const tr_checkpoint_item *stat
 
     for (int i = 0; i < count; i++)
         tables += states[i].kind == TR_STATE_TABLE;
-    part->tensors = tr__must_alloc(((size_t)count + tables * 2 * TR_SHARDS) * sizeof *part->tensors + 1);
+    part->tensors = tr__must_alloc(((size_t)count + tables * 4 * TR_SHARDS) * sizeof *part->tensors + 1);
     part->tables = tr__must_alloc(tables * sizeof *part->tables + 1);
     for (int i = 0; i < count; i++)
         TR_TRY(states[i].kind == TR_STATE_TABLE ? put_table(w, states[i].data) : put_array(w, &states[i]));
@@ -223,8 +252,9 @@ static void describe_run(tr_manifest *m, Trireme__Checkpoint__Run *run, const tr
     m->order = stamp->order;
 }
 
-tr_status tr_manifest_write(const char *dir, const char *folder, const tr_checkpoint_facts *facts, uint64_t snapshot, int part_count,
-                            tr_part *const *parts)
+/* Write the manifest of all these parts, of which the last `own` are this checkpoint's. */
+static tr_status write_manifest(const char *dir, const char *folder, const tr_checkpoint_facts *facts, uint64_t snapshot, int part_count,
+                                tr_part *const *parts, int own)
 {
     tr_manifest m = TRIREME__CHECKPOINT__MANIFEST__INIT;
     Trireme__Checkpoint__Trainer *trainer = tr__must_alloc((size_t)facts->trainer_count * sizeof *trainer + 1);
@@ -244,6 +274,9 @@ tr_status tr_manifest_write(const char *dir, const char *folder, const tr_checkp
     m.snapshot = snapshot;
     m.created = (uint64_t)time(NULL);
     m.version = (char *)(uintptr_t)tr_version();
+    m.has_base_step = m.has_base_snapshot = part_count > own;
+    m.base_step = (uint64_t)facts->base.step;
+    m.base_snapshot = facts->base.number;
     m.n_parts = (size_t)part_count;
     m.parts = (tr_part **)(uintptr_t)parts;
     m.trainers = tr__must_alloc((size_t)facts->trainer_count * sizeof *m.trainers + 1);
@@ -259,7 +292,29 @@ tr_status tr_manifest_write(const char *dir, const char *folder, const tr_checkp
     free(trainer);
     free(m.trainers);
     if (status == TR_OK)
-        tr__checkpoint_clean(folder, part_count, parts);
+        tr__checkpoint_clean(folder, own, parts + (part_count - own));
+    return status;
+}
+
+tr_status tr_manifest_write(const char *dir, const char *folder, const tr_checkpoint_facts *facts, uint64_t snapshot, int part_count,
+                            tr_part *const *parts)
+{
+    tr_manifest *before = NULL;
+    int          inherited = 0;
+
+    if (!facts->base.number)
+        return write_manifest(dir, folder, facts, snapshot, part_count, parts, part_count);
+    TR_TRY(tr__base_read(&before, folder, &facts->base));
+    for (int i = 0; i < part_count; i++)
+        tr__tables_sort(parts[i]);
+    tr_part **all = tr__must_array(before->n_parts + (size_t)part_count + 1, sizeof *all);
+    for (size_t i = 0; i < before->n_parts; i++)
+        if (tr__base_inherit(before->parts[i], facts->base.step, part_count, parts))
+            all[inherited++] = before->parts[i];
+    memcpy(all + inherited, parts, (size_t)part_count * sizeof *all);
+    const tr_status status = write_manifest(dir, folder, facts, snapshot, inherited + part_count, all, part_count);
+    free(all);
+    tr_manifest_free(before);
     return status;
 }
 
@@ -279,7 +334,8 @@ static tr_status check_states(int count, const tr_checkpoint_item *states)
     return TR_OK;
 }
 
-tr_status tr_checkpoint_save(const char *folder, const tr_checkpoint_facts *facts, int count, const tr_checkpoint_item *states, int keep)
+tr_status tr_checkpoint_save(uint64_t *number, const char *folder, const tr_checkpoint_facts *facts, int count, const tr_checkpoint_item *states,
+                             int keep)
 {
     const uint64_t snapshot = tr_checkpoint_new_number();
     tr_part       *part = NULL;
@@ -291,7 +347,7 @@ tr_status tr_checkpoint_save(const char *folder, const tr_checkpoint_facts *fact
     if (!tr__own_run_in(folder).is_settled)
         TR_TRY(tr_checkpoint_claim(&said, folder, TR_ENTRY_BEGIN, NULL));
     char     *path = tr_checkpoint_path(folder, facts->step), *name = tr_part_name(0, 1, snapshot);
-    tr_status status = tr_tables_snapshot(count, states);
+    tr_status status = tr_tables_snapshot(count, states, snapshot, facts->base.number);
     if (status == TR_OK)
         status = tr_part_write(&part, path, name, count, states);
     tr_tables_snapshot_end(count, states);
@@ -303,6 +359,8 @@ tr_status tr_checkpoint_save(const char *folder, const tr_checkpoint_facts *fact
         status = tr_checkpoint_sync_folder(folder);
     if (status == TR_OK && keep > 0)
         tr_checkpoint_prune(folder, keep);
+    if (number)
+        *number = snapshot;
     tr_part_free(part);
     if (status != TR_OK)
         tr_context(status, "while writing the checkpoint '%s'", path);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "framework/base/memory.h"
-#include "storage/checkpoint/table_description.h"
 
 enum { SLOTS = 2 };
 static const uint64_t RUN = 16 << 20;
@@ -39,6 +38,15 @@ typedef struct reader {
     tr_status             status;     /* the reading thread's */
     char                 *error;
 } reader;
+
+tr_status tr__rows_put(tr_table *table, const tr_part_tensor *what, const void *rows, uint64_t bytes)
+{
+    if (what->candidates && tr_table_get_config(table)->entry_count < 2)
+        return TR_OK;                                  /* a table that makes rows at the first update needs no counts of candidates */
+    if (what->removed)
+        return tr_table_unpack_removed(table, what->candidates, rows, bytes);
+    return (what->candidates ? tr_table_unpack_candidates : tr_table_unpack)(table, rows, bytes);
+}
 
 /* == what is read ================================================================================ */
 
@@ -178,7 +186,8 @@ static tr_status read_all(reader *r)
         set_full(r, s);
     }
     for (size_t i = 0; r->wanted->readers && i < m->n_parts; i++)
-        TR_TRY(compare_others(r, m->parts[i]));
+        if (!m->parts[i]->has_of_step)
+            TR_TRY(compare_others(r, m->parts[i]));
     return TR_OK;
 }
 
@@ -220,13 +229,11 @@ static void empty(reader *r, slot *s, bool gives_up)
 
 static tr_status take_run(const run *from, const uint8_t *bytes, tr_take_rows take, void *payload)
 {
-    const Trireme__Checkpoint__Table *table = tr__find_description(from->part, from->part->tensors[from->from]->name);
-
     for (size_t i = from->from; i < from->end; i++) {
         const tr_part_tensor *t = from->part->tensors[i];
         const uint64_t        begin = t->offset > from->begin ? t->offset : from->begin;
         const uint64_t        end = t->offset + t->bytes < from->until ? t->offset + t->bytes : from->until;
-        TR_TRY(take(payload, table, bytes + (begin - from->begin), end - begin, t->candidates));
+        TR_TRY(take(payload, t, bytes + (begin - from->begin), end - begin));
     }
     return TR_OK;
 }

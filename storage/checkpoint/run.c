@@ -404,22 +404,39 @@ static bool opens(const char *folder)
     return does;
 }
 
+/* Mark the checkpoints in whose folders this one has files. */
+static void mark_bases(bool *stays, const tr_folder *all, const tr_manifest *m)
+{
+    for (size_t p = 0; p < m->n_parts; p++)
+        for (int i = 0; m->parts[p]->has_of_step && i < all->count; i++)
+            stays[i] |= all->item[i].step == (int64_t)m->parts[p]->of_step;
+}
+
 void tr_checkpoint_prune(const char *dir, int keep)
 {
     tr_folder all;
-    int       kept = 0;
+    int       kept = 0, first = -1;
 
     tr_folder_scan(&all, dir);
+    bool *stays = tr__must_array((size_t)all.count + 1, sizeof *stays);
     for (int i = 0; i < all.count; i++) {
         char *folder = tr_checkpoint_path(dir, all.item[i].step);
-        if (!owns(dir, tr_folder_run(&all.item[i]).number))
-            ;                                          /* another run's checkpoint is not ours to remove */
-        else if (kept < keep && opens(folder))
-            kept++;
-        else if (kept > 0)
+        if (!owns(dir, tr_folder_run(&all.item[i]).number)) {
+            stays[i] = true;                           /* another run's checkpoint is not ours to remove */
+        } else if (kept < keep && opens(folder)) {
+            stays[i] = true;
+            mark_bases(stays, &all, all.item[i].manifest);
+            first = kept++ ? first : i;
+        }
+        free(folder);
+    }
+    for (int i = first; kept && i < all.count; i++) {
+        char *folder = tr_checkpoint_path(dir, all.item[i].step);
+        if (!stays[i])
             tr__checkpoint_remove(folder);
         free(folder);
     }
+    free(stays);
     tr_folder_free(&all);
 }
 

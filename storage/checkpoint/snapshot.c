@@ -99,7 +99,7 @@ static void keep_table(tr_checkpoint_item *mine)
     mine->dims = NULL;
 }
 
-tr_status tr_snapshot_take(tr_snapshot *s, int count, const tr_checkpoint_item *states)
+tr_status tr_snapshot_take(tr_snapshot *s, int count, const tr_checkpoint_item *states, uint64_t number, uint64_t since)
 {
     size_t at = 0;
 
@@ -120,7 +120,7 @@ tr_status tr_snapshot_take(tr_snapshot *s, int count, const tr_checkpoint_item *
         mine->data = s->memory + at;
         at += padded(bytes_of(mine));
     }
-    return tr_tables_snapshot(s->count, s->state);
+    return tr_tables_snapshot(s->count, s->state, number, since);
 }
 
 void tr_snapshot_end(tr_snapshot *s)

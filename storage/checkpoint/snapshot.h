@@ -19,7 +19,8 @@ size_t       tr_snapshot_bytes(int count, const tr_checkpoint_item *states);
 /* Reserve memory for so many bytes, with all its pages. */
 tr_status    tr_snapshot_reserve(tr_snapshot *snapshot, size_t bytes);
 /* Copy the arrays and their descriptions. The thread that updates calls this and tr_snapshot_end, between two updates. */
-tr_status    tr_snapshot_take(tr_snapshot *snapshot, int count, const tr_checkpoint_item *states);
+/* number, since: of tr_tables_snapshot. */
+tr_status    tr_snapshot_take(tr_snapshot *snapshot, int count, const tr_checkpoint_item *states, uint64_t number, uint64_t since);
 /* The snapshot is written: tables need not keep old rows any longer. */
 void         tr_snapshot_end(tr_snapshot *snapshot);
 /* Write the copies as the part `folder`/`name`. */

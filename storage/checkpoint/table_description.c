@@ -41,7 +41,7 @@ static int compare_names(const void *left, const void *right)
     return strcmp((*(about *const *)left)->name, (*(about *const *)right)->name);
 }
 
-static void sort_tables(tr_part *part)
+void tr__tables_sort(tr_part *part)
 {
     if (part->n_tables)
         qsort(part->tables, part->n_tables, sizeof(about *), compare_names);
@@ -56,29 +56,31 @@ const about *tr__find_description(const tr_part *part, const char *name)
     return found ? *found : NULL;
 }
 
-uint64_t tr__described_stride(const about *t, bool are_candidates)
+uint64_t tr__described_stride(const about *t, const tr_part_tensor *of)
 {
+    if (of && of->removed)
+        return sizeof(int64_t);
     const tr_job_table    table = tr__described_table(t);
     const tr_table_config config = tr_table_config_of(&table);
-    return are_candidates ? sizeof(tr_slot_row) : tr_table_stride(&config);
+    return of && of->candidates ? sizeof(tr_slot_row) : tr_table_stride(&config);
 }
 
-/* Check that the rows belong to the table, and that no shard appears twice. `seen`: two flags for each shard. */
+/* Check that the rows belong to the table, and that no shard appears twice. `seen`: four flags for each shard. */
 static tr_status check_rows(const tr_part_tensor *t, const about *table, const char *file, bool *seen)
 {
     const bool is_known = table && t->has_shard && t->shard >= table->first_shard &&
                           t->shard - table->first_shard < table->shard_count;
+    const size_t flag = 4 * (size_t)t->shard + 2 * (t->removed != 0) + (t->candidates != 0);
 
-    if (!is_known || t->dtype != TR_UINT8 || t->n_dims != 2 || (uint64_t)t->dims[1] != tr__described_stride(table, t->candidates) ||
-        seen[2 * t->shard + (t->candidates != 0)])
+    if (!is_known || t->dtype != TR_UINT8 || t->n_dims != 2 || (uint64_t)t->dims[1] != tr__described_stride(table, t) || seen[flag])
         return tr_fail(TR_EFORMAT, "table '%.200s' of %s: shard %u does not belong there", t->name, file, t->shard);
-    seen[2 * t->shard + (t->candidates != 0)] = true;
+    seen[flag] = true;
     return TR_OK;
 }
 
 static tr_status check_part(const tr_part *part)
 {
-    bool         seen[2 * TR_SHARDS];
+    bool         seen[4 * TR_SHARDS];
     const about *table = NULL;
     const char  *name = "";
 
@@ -116,7 +118,7 @@ static tr_status check_whole(const tr_manifest *m, const about *first)
         const about *t = tr__find_description(m->parts[i], first->name);
         if (t && !is_alike(t, first))
             return tr_fail(TR_EFORMAT, "table '%.200s' has other rows in %s", first->name, m->parts[i]->file);
-        for (uint32_t s = 0; t && s < t->shard_count; s++) {
+        for (uint32_t s = 0; t && !m->parts[i]->has_of_step && s < t->shard_count; s++) {
             if (seen[t->first_shard + s])
                 return tr_fail(TR_EFORMAT, "table '%.200s': shard %u stands twice", first->name, t->first_shard + s);
             seen[t->first_shard + s] = true;
@@ -131,7 +133,7 @@ static tr_status check_whole(const tr_manifest *m, const about *first)
 tr_status tr__tables_check(tr_manifest *m)
 {
     for (size_t i = 0; i < m->n_parts; i++) {
-        sort_tables(m->parts[i]);
+        tr__tables_sort(m->parts[i]);
         TR_TRY(check_part(m->parts[i]));
     }
     for (size_t i = 0; i < m->n_parts; i++)

@@ -8,10 +8,12 @@
 
 /* Convert a description to a tr_job_table. The name points into the description. */
 tr_job_table tr__described_table(const Trireme__Checkpoint__Table *from);
-/* Bytes of a row of the table, or of a key that waits for a row. */
-uint64_t     tr__described_stride(const Trireme__Checkpoint__Table *table, bool are_candidates);
-/* Find a checked part's description of this table; NULL: it has none. */
+/* Bytes of a row of the table, of a key that waits for a row, or of one that was removed. */
+uint64_t     tr__described_stride(const Trireme__Checkpoint__Table *table, const tr_part_tensor *of);
+/* Find a part's description of this table; NULL: it has none. The descriptions must be sorted by their names, as those of checked parts are. */
 const Trireme__Checkpoint__Table *tr__find_description(const tr_part *part, const char *name);
+
+void      tr__tables_sort(tr_part *part);
 
 /* Check the descriptions of tables in all parts, which are sorted by their names then, and that all shards of each table are there. */
 tr_status tr__tables_check(tr_manifest *manifest);

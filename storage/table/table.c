@@ -139,6 +139,7 @@ tr_status tr_table_configure(tr_table *table, const tr_table_config *config, con
         return tr_fail(TR_ESHAPE, "it has rows of %lld %s with %d states, the program wants %lld %s with %d", (long long)now->width,
                        tr_dtype_name(now->dtype), now->states, (long long)config->width, tr_dtype_name(config->dtype), config->states);
     TR_TRY(configure_candidates(table, config, place));
+    tr_changes_forget(&table->changes);
     table->config = *config;
     tr__table_notes_of(table)->digest = digest(config);
     return TR_OK;
@@ -189,6 +190,8 @@ void tr_table_free(tr_table *table)
     tr_slots_free(table->slots);
     tr_slots_free(table->candidates);
     tr_undo_free(table->undo);
+    tr_changes_deinit(&table->changes);
+    free(table->removed);
     free(table->list);
     free(table);
 }

@@ -38,17 +38,15 @@ static tr_status new_row(uint32_t *out, tr_table *t, tr_slots *slots, tr_slots_s
     return status;
 }
 
-static void delete_row(tr_slots *slots, tr_slots_snapshot *snapshot, uint32_t slot)
+void tr__table_delete_row(tr_table *t, tr_slots *slots, uint32_t slot)
 {
+    tr_slots_snapshot *snapshot = slots == t->slots ? t->snapshot : t->candidates_snapshot;
+
     tr_slots_snapshot_lock(snapshot);
+    tr_changes_remove(&t->changes, tr_slots_row(tr_slots_rows(slots), tr_slots_stride(slots), slot)->key, slots != t->slots);
     tr_slots_snapshot_remove(snapshot, slot);
     tr_slots_delete(slots, slot);
     tr_slots_snapshot_unlock(snapshot);
-}
-
-static tr_slots_snapshot *snapshot_of(const tr_table *t, const tr_slots *slots)
-{
-    return slots == t->slots ? t->snapshot : t->candidates_snapshot;
 }
 
 static void fill_candidate(tr_table *t, uint32_t slot, int64_t key)
@@ -112,7 +110,7 @@ static tr_status take_absent(uint32_t *out, tr_table *t, int64_t key)
         return TR_OK;
     TR_TRY(tr__table_make_row(out, t, key));           /* the row serves later updates: this one was computed from zeros */
     tr_slots_find(t->candidates, out, &key, 1);
-    delete_row(t->candidates, t->candidates_snapshot, *out);
+    tr__table_delete_row(t, t->candidates, *out);
     *out = TR_SLOT_NONE;
     return TR_OK;
 }
@@ -199,7 +197,7 @@ static tr_status evict_stale(tr_table *t, tr_slots *slots, uint32_t shard, uint6
     for (uint64_t i = 0; i < count; i++) {
         const tr_slot_row *row = tr_slots_row(tr_slots_rows(slots), tr_slots_stride(slots), t->list[i]);
         if (is_stale(&t->config, row, clock)) {
-            delete_row(slots, snapshot_of(t, slots), t->list[i]);
+            tr__table_delete_row(t, slots, t->list[i]);
             ++*removed;
         } else {
             t->list[(*left)++] = t->list[i];
@@ -223,7 +221,7 @@ static tr_status evict_surplus(tr_table *t, uint64_t count, uint64_t clock, uint
     }
     qsort(all, count, sizeof *all, by_worth);
     for (uint64_t i = 0; i < count - quota; i++)
-        delete_row(t->slots, t->snapshot, all[i].slot);
+        tr__table_delete_row(t, t->slots, all[i].slot);
     *removed += count - quota;
     free(all);
     return TR_OK;
@@ -257,11 +255,12 @@ static void delete_all(tr_table *t, tr_slots *slots)
 
     for (uint32_t slot = tr_slots_used(slots); slot-- > 0;)
         if (tr_slots_row(tr_slots_rows(slots), stride, slot)->mark & TR_SLOT_LIVES)
-            delete_row(slots, snapshot_of(t, slots), slot);
+            tr__table_delete_row(t, slots, slot);
 }
 
 void tr_table_clear(tr_table *table, uint64_t step, uint64_t clock)
 {
+    tr_changes_forget(&table->changes);
     tr_table_make_final(table);                        /* undoing must not put old rows into slots that are used again */
     delete_all(table, table->slots);
     if (table->candidates)

@@ -218,6 +218,7 @@ tr_status tr_table_put(tr_table *table, const tr_table_row *row)
 {
     uint32_t slot;
 
+    tr_changes_forget(&table->changes);            /* a row from elsewhere says the step of another table */
     tr_slots_find(table->slots, &slot, &row->key, 1);
     if (slot == TR_SLOT_NONE)
         TR_TRY(tr__table_make_row(&slot, table, row->key));
@@ -237,6 +238,8 @@ tr_status tr_table_set_values(tr_table *table, int64_t key, const void *values)
 
     if (!tr__table_is_chosen(&table->config, key))
         return TR_OK;
+    if (!table->logs_when_set)                     /* no update touches the row */
+        tr_changes_forget(&table->changes);
     tr_slots_find(table->slots, &slot, &key, 1);
     if (slot == TR_SLOT_NONE)
         TR_TRY(tr__table_make_row(&slot, table, key));
@@ -334,6 +337,7 @@ tr_status tr_table_unpack_candidates(tr_table *table, const void *rows, uint64_t
     if (bytes && !table->candidates)
         return tr_fail(TR_EFORMAT, "table: %llu keys wait for a row, but each has one at once here",
                        (unsigned long long)(bytes / sizeof(tr_slot_row)));
+    tr_changes_forget(&table->changes);
     for (uint64_t at = 0; at < bytes; at += sizeof(tr_slot_row)) {
         tr_slot_row from;
         uint32_t    slot;
@@ -350,14 +354,53 @@ tr_status tr_table_unpack_candidates(tr_table *table, const void *rows, uint64_t
 
 /* == a snapshot ============================================================================================ */
 
-tr_status tr_table_snapshot(tr_table *table)
+static int by_shard(const void *left, const void *right)
+{
+    const tr_removed_key *a = left, *b = right;
+    const uint32_t        x = tr_slots_shard(a->key), y = tr_slots_shard(b->key);
+
+    return x != y ? (x > y) - (x < y) : (a->key > b->key) - (a->key < b->key);
+}
+
+/* Keep what has changed since an earlier snapshot aside, as far as rows do not tell it. */
+static void keep_changes(tr_table *table, uint64_t since)
+{
+    const tr_removed_key *removed;
+    uint64_t              clock;
+
+    free(table->removed);
+    table->removed = NULL;
+    table->removed_count = 0;
+    table->has_changes = tr_changes_since(&clock, &removed, &table->removed_count, &table->changes, since);
+    if (!table->has_changes)
+        return;
+    table->changed_after = (uint32_t)clock;
+    table->removed = (tr_removed_key *)(void *)tr__must_copy(removed, table->removed_count * sizeof *removed);
+    qsort(table->removed, table->removed_count, sizeof *table->removed, by_shard);
+}
+
+tr_status tr_table_snapshot(tr_table *table, uint64_t number, uint64_t since)
 {
     tr_table_snapshot_end(table);
+    keep_changes(table, since);
     TR_TRY(tr_slots_snapshot_new(&table->snapshot, table->slots));
     const tr_status status = table->candidates ? tr_slots_snapshot_new(&table->candidates_snapshot, table->candidates) : TR_OK;
+    table->snapshot_rows = tr_slots_count(table->slots);
     if (status != TR_OK)
         tr_table_snapshot_end(table);
+    else if (number)
+        tr_changes_note(&table->changes, number, table->step);
     return status;
+}
+
+bool tr_table_snapshot_has_changes(const tr_table *table)
+{
+    return table->has_changes;
+}
+
+uint64_t tr_table_snapshot_rows(const tr_table *table)
+{
+    return table->snapshot_rows;
 }
 
 void tr_table_snapshot_end(tr_table *table)
@@ -367,18 +410,69 @@ void tr_table_snapshot_end(tr_table *table)
     table->snapshot = table->candidates_snapshot = NULL;
 }
 
+/* Read a shard as it was, or those of its rows that have changed. */
+static tr_status read_shard(const tr_table *table, tr_slots_snapshot *snapshot, uint64_t stride, uint32_t shard, void **out, uint64_t *bytes)
+{
+    TR_TRY(tr_slots_snapshot_read(snapshot, shard, out, bytes));
+    if (table->has_changes)
+        *bytes = tr_table_keep_newer(*out, *bytes, stride, table->changed_after);
+    clean_marks(*out, *bytes, stride);
+    return TR_OK;
+}
+
 tr_status tr_table_snapshot_read(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
 {
-    TR_TRY(tr_slots_snapshot_read(table->snapshot, shard, out, bytes));
-    clean_marks(*out, *bytes, table->stride);
-    return TR_OK;
+    return read_shard(table, table->snapshot, table->stride, shard, out, bytes);
 }
 
 tr_status tr_table_snapshot_read_candidates(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
 {
     if (!table->candidates)
         return pack_nothing(out, bytes);
-    TR_TRY(tr_slots_snapshot_read(table->candidates_snapshot, shard, out, bytes));
-    clean_marks(*out, *bytes, tr_slots_stride(table->candidates));
+    return read_shard(table, table->candidates_snapshot, tr_slots_stride(table->candidates), shard, out, bytes);
+}
+
+/* The number of the first removed key of this shard or a later one. */
+static uint64_t first_removed(const tr_table *t, uint32_t shard)
+{
+    uint64_t first = 0, end = t->removed_count;
+
+    while (first < end) {
+        const uint64_t middle = first + (end - first) / 2;
+        if (tr_slots_shard(t->removed[middle].key) < shard)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
+}
+
+tr_status tr_table_snapshot_read_removed(const tr_table *table, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes)
+{
+    const uint64_t first = table->has_changes ? first_removed(table, shard) : 0, end = table->has_changes ? first_removed(table, shard + 1) : 0;
+    int64_t       *keys = tr__must_array(end - first + 1, sizeof *keys);
+    uint64_t       count = 0;
+
+    for (uint64_t i = first; i < end; i++)
+        if (table->removed[i].is_candidate == are_candidates && (!count || keys[count - 1] != table->removed[i].key))
+            keys[count++] = table->removed[i].key;
+    *out = keys;
+    *bytes = count * sizeof *keys;
+    return TR_OK;
+}
+
+tr_status tr_table_unpack_removed(tr_table *table, bool are_candidates, const void *keys, uint64_t bytes)
+{
+    tr_slots *slots = are_candidates ? table->candidates : table->slots;
+
+    TR_TRY(check_packed(bytes, sizeof(int64_t)));
+    for (uint64_t at = 0; slots && at < bytes; at += sizeof(int64_t)) {
+        int64_t  key;
+        uint32_t slot;
+        memcpy(&key, (const char *)keys + at, sizeof key);
+        tr_slots_find(slots, &slot, &key, 1);
+        if (slot != TR_SLOT_NONE)
+            tr__table_delete_row(table, slots, slot);
+    }
     return TR_OK;
 }

@@ -2,6 +2,7 @@
  * (reading and writing rows). */
 #pragma once
 
+#include "storage/table/changes.h"
 #include "storage/table/slots_snapshot.h"
 #include "storage/table/table.h"
 #include "storage/table/undo.h"
@@ -19,6 +20,12 @@ struct tr_table {
     uint32_t        first_shard, shard_count;
     bool            logs_when_set;
     tr_slots_snapshot   *snapshot, *candidates_snapshot;     /* while a snapshot is read; else NULL */
+    uint64_t        snapshot_rows;    /* at that moment */
+    bool            has_changes;      /* only what has changed since an earlier snapshot is read: */
+    uint32_t        changed_after;    /* rows that were touched after this clock */
+    tr_removed_key *removed;          /* and these keys, by their shards */
+    uint64_t        removed_count;
+    tr_changes      changes;
 };
 
 /* What a table keeps in its rows' segment. */
@@ -54,3 +61,5 @@ bool tr__table_reads_zeros(const tr_table_config *config, int64_t key);
 /* Make a row with first values for a key that has none; or a candidate, a counted key without updates so far. */
 tr_status tr__table_make_row(uint32_t *out, tr_table *t, int64_t key);
 tr_status tr__table_make_candidate(uint32_t *out, tr_table *t, int64_t key);
+/* Remove a row, or a candidate: of t->slots, or t->candidates. */
+void      tr__table_delete_row(tr_table *t, tr_slots *slots, uint32_t slot);

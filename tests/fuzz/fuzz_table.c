@@ -96,7 +96,7 @@ static void use(tr_table *t)
     uint64_t bytes;
 
     read_all(t);
-    if (tr_table_snapshot(t) != TR_OK)
+    if (tr_table_snapshot(t, 0, 0) != TR_OK)
         return;
     update(t, STEP + 1, KEYS - 30, 60);
     for (uint32_t shard = 0; shard < TR_SHARDS; shard += 61)

@@ -118,8 +118,8 @@ class _Job:
         self.options = cli.command_parser().parse_args(request["words"])
         o = self.options
         self.transport, self.seed, self.kills = transport, request["seed"], request["kills"]
-        self.checkpoints = Checkpoints(o.checkpoint, o.checkpoint_steps, o.checkpoint_seconds, o.checkpoint_keep, o.resume,
-                                       o.resume_or_begin, o.anew)
+        self.checkpoints = Checkpoints(o.checkpoint, o.checkpoint_steps, o.checkpoint_seconds, o.checkpoint_keep,
+                                       o.checkpoint_full_every, o.resume, o.resume_or_begin, o.anew)
         self.text = b""
 
     def run(self) -> Ended:

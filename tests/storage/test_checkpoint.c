@@ -123,7 +123,7 @@ static void save(const char *folder, int64_t step, int keep)
     const tr_checkpoint_facts facts = facts_of(step);
 
     fill(step);
-    EXPECT_OK(tr_checkpoint_save(folder, &facts, STATES, states, keep));
+    EXPECT_OK(tr_checkpoint_save(NULL, folder, &facts, STATES, states, keep));
 }
 
 static tr_status open_and_verify(const char *folder)
@@ -305,7 +305,7 @@ static void save_small(const char *folder, int64_t step)
                                          {"n", "w", TR_STATE_OPTIMIZER, TR_INT64, 1, one, 0, 0, counter}};
     const tr_checkpoint_facts facts = facts_of(step);
 
-    EXPECT_OK(tr_checkpoint_save(folder, &facts, 2, small, 0));
+    EXPECT_OK(tr_checkpoint_save(NULL, folder, &facts, 2, small, 0));
 }
 
 /* The part's file name, as the folder has it. */
@@ -462,7 +462,7 @@ static void write_for_ever(const char *folder, int64_t from)
     for (int64_t step = from;; step++) {
         const tr_checkpoint_facts facts = facts_of(step);
         fill(step);
-        if (tr_checkpoint_save(folder, &facts, STATES, states, 2) != TR_OK)
+        if (tr_checkpoint_save(NULL, folder, &facts, STATES, states, 2) != TR_OK)
             _exit(1);
     }
 }
@@ -509,7 +509,7 @@ TEST(a_disk_that_takes_nothing_is_reported)
     const char               *file = test_path("a_file");
 
     write_file(file, "x", 1);
-    EXPECT_FAIL(TR_EIO, "a_file", tr_checkpoint_save(file, &facts, STATES, states, 0));
+    EXPECT_FAIL(TR_EIO, "a_file", tr_checkpoint_save(NULL, file, &facts, STATES, states, 0));
 }
 
 /* Whoever makes the bytes hears of it in the end, however many wait in line by then, and nothing stays. */
@@ -529,7 +529,7 @@ TEST(a_disk_that_is_full_in_the_middle_is_reported)
     for (rlim_t mib = 1; mib < 20; mib += 9) {
         less.rlim_cur = mib << 20;
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &less), 0);
-        const tr_status status = tr_checkpoint_save(folder, &facts, 1, &large, 0);
+        const tr_status status = tr_checkpoint_save(NULL, folder, &facts, 1, &large, 0);
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
         assert_int_equal(status, TR_EIO);
         assert_non_null(strstr(tr_error(), "File too large"));
@@ -537,7 +537,7 @@ TEST(a_disk_that_is_full_in_the_middle_is_reported)
         assert_int_not_equal(access(step, F_OK), 0);
         free(step);
     }
-    EXPECT_OK(tr_checkpoint_save(folder, &facts, 1, &large, 0));
+    EXPECT_OK(tr_checkpoint_save(NULL, folder, &facts, 1, &large, 0));
 }
 
 TEST(wrong_arrays_are_refused_before_anything_is_written)
@@ -546,8 +546,8 @@ TEST(wrong_arrays_are_refused_before_anything_is_written)
     const tr_checkpoint_item            bad = {"w", NULL, TR_STATE_PARAMETER, (tr_dtype)99, 1, one, 0, 0, power};
     const char               *folder = new_folder();
 
-    EXPECT_FAIL(TR_EINVAL, "array 0 ('w') is of kind 0, data type 99", tr_checkpoint_save(folder, &facts, 1, &bad, 0));
-    EXPECT_FAIL(TR_ERANGE, "step -1", tr_checkpoint_save(folder, &before, STATES, states, 0));
+    EXPECT_FAIL(TR_EINVAL, "array 0 ('w') is of kind 0, data type 99", tr_checkpoint_save(NULL, folder, &facts, 1, &bad, 0));
+    EXPECT_FAIL(TR_ERANGE, "step -1", tr_checkpoint_save(NULL, folder, &before, STATES, states, 0));
     assert_int_equal(access(folder, F_OK), -1);
 }
 
@@ -558,7 +558,7 @@ TEST(later_starts_of_a_launch_know_where_it_began)
     tr_checkpoint            *from;
     tr_trainer_state          place;
 
-    assert_int_equal(tr_checkpoint_save(folder, &facts, STATES, states, 0), TR_OK);
+    assert_int_equal(tr_checkpoint_save(NULL, folder, &facts, STATES, states, 0), TR_OK);
     char *path = tr_checkpoint_path(folder, 12);
     assert_int_equal(tr_checkpoint_open(&from, path), TR_OK);
     tr_free(path);
@@ -612,7 +612,7 @@ TEST(the_age_of_the_last_one_is_that_of_the_launch_if_that_is_younger)
 
     unsetenv("TRIREME_STATE");
     assert_true(tr_checkpoint_age(folder) < 0);
-    assert_int_equal(tr_checkpoint_save(folder, &facts, STATES, states, 0), TR_OK);
+    assert_int_equal(tr_checkpoint_save(NULL, folder, &facts, STATES, states, 0), TR_OK);
     assert_true(is_about(0, tr_checkpoint_age(folder)));
     set_age(folder, "step-000000012/manifest", 5000);
     assert_true(is_about(5000, tr_checkpoint_age(folder)));

@@ -580,7 +580,7 @@ TEST(a_snapshot_is_one_moment_while_updates_go_on)
         char *rows = read_all(t, tr_table_pack, r.stride, &bytes);
         char *candidates = read_all(t, tr_table_pack_candidates, sizeof(tr_slot_row), &candidate_bytes);
         assert_true(bytes > 1000 * r.stride && candidate_bytes);
-        EXPECT_OK(tr_table_snapshot(t));
+        EXPECT_OK(tr_table_snapshot(t, 0, 0));
         assert_int_equal(pthread_create(&thread, NULL, read_snapshot, &r), 0);
         for (int i = 0; i < 200 && !(i > 3 && atomic_load(&r.is_done)); i++) {
             EXPECT_OK(tr_table_evict(t, step, NULL));

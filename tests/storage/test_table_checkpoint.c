@@ -123,7 +123,7 @@ TEST(tables_of_one_process_come_back)
     const tr_checkpoint_item states[] = {{.name = "number", .kind = TR_STATE_STATISTIC, .dtype = TR_FP32, .data = &number},
                                {.name = "words", .kind = TR_STATE_TABLE, .data = &words},
                                {.name = "none", .kind = TR_STATE_TABLE, .data = &none}};
-    EXPECT_OK(tr_checkpoint_save(folder, &facts, 3, states, 0));
+    EXPECT_OK(tr_checkpoint_save(NULL, folder, &facts, 3, states, 0));
     tr_checkpoint *c = open_in(folder, 9);
     assert_int_equal(tr_checkpoint_count(c), 1);
     assert_int_equal(tr_checkpoint_tables(c), 2);
@@ -166,7 +166,7 @@ static tr_part *write_part(const char *folder, int server, const tr_table *whole
     }
     const tr_job_table words = about(mine, "words", 10 + server);
     const tr_checkpoint_item     state = {.name = "words", .kind = TR_STATE_TABLE, .data = &words};
-    EXPECT_OK(tr_tables_snapshot(1, &state));
+    EXPECT_OK(tr_tables_snapshot(1, &state, 0, 0));
     EXPECT_OK(tr_part_write(&part, folder, name, 1, &state));
     tr_tables_snapshot_end(1, &state);
     tr_table_free(mine);
@@ -258,10 +258,10 @@ static void write_with_array(const char *path, const tr_table *whole)
     free(array);
 }
 
-static tr_status take_rows(void *payload, const Trireme__Checkpoint__Table *table, const void *rows, uint64_t bytes, bool are_candidates)
+static tr_status take_rows(void *payload, const tr_part_tensor *what, const void *rows, uint64_t bytes)
 {
-    assert_string_equal(table->name, "words");
-    return (are_candidates ? tr_table_unpack_candidates : tr_table_unpack)(payload, rows, bytes);
+    assert_string_equal(what->name, "words");
+    return tr__rows_put(payload, what, rows, bytes);
 }
 
 /* Let reader `i` of `n` read its shards into `table`, as a server does. */
@@ -354,12 +354,12 @@ typedef struct taken {
     uint64_t  most;                   /* bytes that came at once */
 } taken;
 
-static tr_status take_some(void *payload, const Trireme__Checkpoint__Table *table, const void *rows, uint64_t bytes, bool are_candidates)
+static tr_status take_some(void *payload, const tr_part_tensor *what, const void *rows, uint64_t bytes)
 {
     taken *to = payload;
 
-    assert_string_equal(table->name, "words");
-    assert_false(are_candidates);
+    assert_string_equal(what->name, "words");
+    assert_false(what->candidates);
     to->most = bytes > to->most ? bytes : to->most;
     return tr_table_unpack(to->table, rows, bytes);
 }
@@ -390,7 +390,7 @@ TEST(a_shard_of_any_size_is_read_in_pieces_of_16_mib)
     const tr_rows_wanted      wanted = {.shard_count = TR_SHARDS};
     taken                     to = {make(tr_table_get_config(whole), 0, TR_SHARDS), 0};
 
-    EXPECT_OK(tr_checkpoint_save(folder, &facts, 1, &item, 0));
+    EXPECT_OK(tr_checkpoint_save(NULL, folder, &facts, 1, &item, 0));
     tr_checkpoint *c = open_in(folder, 5);
     assert_true(tr_checkpoint_bytes(c) > (20 << 20));
     EXPECT_OK(tr__checkpoint_read_rows(c, &wanted, take_some, &to));
@@ -412,11 +412,10 @@ int strcmp(const char *a, const char *b)
     return (unsigned char)*a - (unsigned char)*b;
 }
 
-static tr_status drop_rows(void *payload, const Trireme__Checkpoint__Table *table, const void *rows, uint64_t bytes, bool are_candidates)
+static tr_status drop_rows(void *payload, const tr_part_tensor *what, const void *rows, uint64_t bytes)
 {
-    (void)table;
+    (void)what;
     (void)rows;
-    (void)are_candidates;
     *(uint64_t *)payload += bytes;
     return TR_OK;
 }
@@ -437,7 +436,7 @@ static void write_tables(const char *folder, const tr_table_config *config, int 
         tables[i] = about(t[i], names[i], 1);
         items[i] = (tr_checkpoint_item){.name = names[i], .kind = TR_STATE_TABLE, .data = &tables[i]};
     }
-    EXPECT_OK(tr_checkpoint_save(folder, &facts, count, items, 0));
+    EXPECT_OK(tr_checkpoint_save(NULL, folder, &facts, count, items, 0));
     for (int i = 0; i < count; i++)
         tr_table_free(t[i]);
 }
@@ -469,6 +468,129 @@ TEST(many_tables_are_opened_and_read_in_time_that_grows_with_their_number)
     const int64_t         few = work_of(&config, 50), many = work_of(&config, 200);
 
     assert_true(few > 0 && many < 4 * few * 3 / 2);
+/* -- checkpoints of changes ---------------------------------------------------------------------------- */
+
+/* Save the table as the checkpoint of `step`, with its changes since the one before; *base is then this one. */
+static void save_changes(const char *folder, tr_table *t, int64_t step, tr_checkpoint_base *base, int keep)
+{
+    const tr_checkpoint_facts facts = {.step = step, .mode = "local", .base = *base};
+    const tr_job_table        words = about(t, "words", step);
+    const tr_checkpoint_item  state = {.name = "words", .kind = TR_STATE_TABLE, .data = &words};
+
+    *base = (tr_checkpoint_base){.step = step};
+    EXPECT_OK(tr_checkpoint_save(&base->number, folder, &facts, 1, &state, keep));
+}
+
+static void expect_in(const char *folder, int64_t step, const tr_table *t)
+{
+    tr_checkpoint *c = open_in(folder, step);
+    tr_scope      *scope = tr_scope_new(NULL);
+    void          *rows;
+    int64_t        bytes;
+
+    EXPECT_OK(tr_checkpoint_load_table(scope, c, 0));
+    expect_same(t, var_of(scope, "words")->table);
+    EXPECT_OK(tr_checkpoint_read_table(&rows, &bytes, c, 0));
+    assert_int_equal(bytes, tr_slots_count(tr_table_slots(t)) * tr_table_stride(tr_table_get_config(t)));
+    tr_free(rows);
+    tr_scope_free(scope);
+    tr_checkpoint_free(c);
+}
+
+static int64_t bytes_in(const char *folder, int64_t step)
+{
+    tr_checkpoint *c = open_in(folder, step);
+    const int64_t  bytes = tr_checkpoint_bytes(c);
+
+    tr_checkpoint_free(c);
+    return bytes;
+}
+
+TEST(changes_and_what_they_build_on_are_the_whole_table)
+{
+    const char           *folder = test_path("changes");
+    tr_table_config       config = config_of(2);
+    tr_checkpoint_base    base = {0};
+    uint64_t              removed = 0, all = 0;
+
+    config.max_age = 40;
+    tr_table *t = make(&config, 0, TR_SHARDS);
+    for (int i = 0; i < KEYS; i++)
+        key[i] = (int64_t)tr_hash_u64((uint64_t)i);
+    touch(t, 1, 0, KEYS);
+    touch(t, 2, 0, KEYS);
+    save_changes(folder, t, 2, &base, 0);
+    for (uint64_t step = 3; step <= 80; step++) {
+        touch(t, step, (int64_t)(step * 37 % 4000), 60);          /* rows come back after they were removed, and are counted anew */
+        EXPECT_OK(tr_table_evict(t, step, &removed));
+        all += removed;
+        if (step % 4 == 0)
+            save_changes(folder, t, (int64_t)step, &base, 0);
+        if (step % 16 == 0)
+            expect_in(folder, (int64_t)step, t);
+    }
+    assert_true(all > 20);
+    expect_in(folder, 80, t);
+    assert_true(bytes_in(folder, 80) * 10 < bytes_in(folder, 2));
+    const uint16_t        halves[WIDTH] = {0x3f80, 0, 0};
+    EXPECT_OK(tr_table_set_values(t, key[7], halves));           /* no update says so: the next one is full */
+    save_changes(folder, t, 81, &base, 0);
+    tr_checkpoint *c = open_in(folder, 81);
+    assert_int_equal(tr_checkpoint_base_step(c), -1);
+    tr_checkpoint_free(c);
+    expect_in(folder, 81, t);
+    tr_table_free(t);
+}
+
+TEST(checkpoints_stay_that_others_build_on)
+{
+    const char        *folder = test_path("bases");
+    tr_checkpoint_base base = {0}, none = {0};
+    tr_table          *t = filled(2);
+    int64_t            steps[16];
+
+    for (int64_t step = 4; step <= 9; step++) {
+        touch(t, (uint64_t)step, step * 100, 50);
+        save_changes(folder, t, step, &base, 1);
+    }
+    assert_int_equal(tr_checkpoint_list(steps, 16, folder), 6);
+    touch(t, 10, 0, 50);
+    base = none;
+    save_changes(folder, t, 10, &base, 1);             /* a full one: nothing before it is needed */
+    assert_int_equal(tr_checkpoint_list(steps, 16, folder), 1);
+    expect_in(folder, 10, t);
+    tr_table_free(t);
+}
+
+TEST(a_base_that_is_missing_damaged_or_another_one_is_refused)
+{
+    const char        *folder = test_path("no_base");
+    tr_checkpoint_base base = {0}, first;
+    tr_table          *t = filled(2);
+    char              *path = tr_checkpoint_path(folder, 5), *below = tr_checkpoint_path(folder, 4);
+    tr_checkpoint     *c = NULL;
+
+    save_changes(folder, t, 4, &base, 0);
+    first = base;
+    touch(t, 5, 0, 50);
+    save_changes(folder, t, 5, &base, 0);
+    c = open_in(folder, 4);
+    flip(below, tr__checkpoint_manifest(c)->parts[0]->file, 4000);
+    tr_checkpoint_free(c);
+    EXPECT_OK(tr_checkpoint_open(&c, path));
+    EXPECT_FAIL(TR_EFORMAT, "step-000000004/part-00000-of-00001", tr_checkpoint_verify(c));
+    tr_checkpoint_free(c);
+
+    tr_checkpoint_base again = {0};
+    save_changes(folder, t, 4, &again, 0);             /* another checkpoint of the same step takes its place */
+    EXPECT_FAIL(TR_EFORMAT, "has the changes since the checkpoint of step 4", tr_checkpoint_open(&c, path));
+    const tr_checkpoint_facts facts = {.step = 6, .mode = "local", .base = first};
+    const tr_job_table        words = about(t, "words", 6);
+    const tr_checkpoint_item  item = {.name = "words", .kind = TR_STATE_TABLE, .data = &words};
+    EXPECT_FAIL(TR_EFORMAT, "is another checkpoint than the one whose changes are to be written",
+                tr_checkpoint_save(NULL, folder, &facts, 1, &item, 0));
+    free(path);
+    free(below);
     tr_table_free(t);
 }
 
@@ -482,6 +604,9 @@ int main(void)
         cmocka_unit_test(one_of_several_readers_finds_each_damaged_byte),
         cmocka_unit_test(a_shard_of_any_size_is_read_in_pieces_of_16_mib),
         cmocka_unit_test(many_tables_are_opened_and_read_in_time_that_grows_with_their_number),
+        cmocka_unit_test(changes_and_what_they_build_on_are_the_whole_table),
+        cmocka_unit_test(checkpoints_stay_that_others_build_on),
+        cmocka_unit_test(a_base_that_is_missing_damaged_or_another_one_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,6 +36,8 @@ struct tr_checkpoint_manager {
     int64_t                 set_after;        /* the script has set values after this step, and before each step since then; -1: the servers
                                                * lack none */
     bool                    is_staying;       /* this trainer makes no step any more */
+    tr_checkpoint_base      base;             /* the last checkpoint that was written; number 0: there is none, or the next one is full */
+    int64_t                 since_full;       /* checkpoints of changes since the last full one */
     char                    why[1024];        /* why the last checkpoint was not written */
     const char             *digest;           /* NULL: it was not asked for yet */
 };

@@ -71,7 +71,9 @@ static tr_status describe_all(int *count, tr_checkpoint_item *items, tr_job_tabl
     return TR_OK;
 }
 
-static tr_status write_items(tr_checkpoint_manager *m, tr_job_checkpoint_spec *spec, tr_checkpoint_item *items, tr_job_table *tables)
+/* In one process the checkpoint is written when the call returns, and *number is its number. */
+static tr_status write_items(uint64_t *number, tr_checkpoint_manager *m, tr_job_checkpoint_spec *spec, tr_checkpoint_item *items,
+                             tr_job_table *tables)
 {
     TR_TRY(tr__checkpoints_digest(&spec->digest, m));
     TR_TRY(describe_all(&spec->count, items, tables, m));
@@ -79,16 +81,16 @@ static tr_status write_items(tr_checkpoint_manager *m, tr_job_checkpoint_spec *s
     if (m->job)
         return tr_job_checkpoint(m->job, spec);
     const tr_checkpoint_facts facts = {
-        .step = spec->step, .mode = "local", .digest = spec->digest, .trainer_count = 1, .trainers = &spec->place};
-    return tr_checkpoint_save(spec->folder, &facts, spec->count, items, spec->keep);
+        .step = spec->step, .mode = "local", .digest = spec->digest, .trainer_count = 1, .trainers = &spec->place, .base = spec->base};
+    return tr_checkpoint_save(number, spec->folder, &facts, spec->count, items, spec->keep);
 }
 
-static tr_status write_one(tr_checkpoint_manager *m, tr_job_checkpoint_spec *spec)
+static tr_status write_one(uint64_t *number, tr_checkpoint_manager *m, tr_job_checkpoint_spec *spec)
 {
     tr_checkpoint_item *items = tr__must_array((size_t)m->contents.count + 1, sizeof *items);
     tr_job_table       *tables = tr__must_array((size_t)m->contents.count + 1, sizeof *tables);
 
-    const tr_status status = write_items(m, spec, items, tables);
+    const tr_status status = write_items(number, m, spec, items, tables);
     free(items);
     free(tables);
     return status;
@@ -100,6 +102,13 @@ static int64_t label(const tr_checkpoint_manager *m)
 {
     const int64_t steps = tr_checkpoint_manager_steps(m);
     return m->checkpoints ? tr_checkpoint_policy_label(m->checkpoints, steps) : steps;
+}
+
+/* The next checkpoint may build on this one, or (number 0) has to be full. */
+static void set_base(tr_checkpoint_manager *m, int64_t step, uint64_t number)
+{
+    m->since_full = number && m->base.number ? m->since_full + 1 : 0;
+    m->base = (tr_checkpoint_base){step, number && m->since_full + 1 < m->options.full_every ? number : 0};
 }
 
 static tr_status note(tr_checkpoint_manager *m, tr_status status, bool is_given_up)
@@ -124,18 +133,23 @@ tr_status tr__checkpoints_wait(tr_checkpoint_manager *m)
     if (text)
         tr__checkpoints_say(m, false, "%s", text);
     free(text);
+    set_base(m, report.step, status == TR_OK ? report.number : 0);
     return note(m, status, report.is_given_up);
 }
 
 /* In a job the checkpoint is written in the background; the policy asks for its outcome later. */
 tr_status tr__checkpoints_take(tr_checkpoint_manager *m)
 {
-    tr_job_checkpoint_spec spec = {.folder = m->options.folder, .step = label(m), .keep = m->options.keep};
+    tr_job_checkpoint_spec spec = {.folder = m->options.folder, .step = label(m), .keep = m->options.keep, .base = m->base};
+    uint64_t               number = 0;
 
     TR_TRY(tr__checkpoints_place(&spec.place, m, 0));
     tr_checkpoint_policy_begun(m->checkpoints, tr_checkpoint_manager_steps(m), tr__clock());
-    const tr_status status = write_one(m, &spec);
-    return status == TR_OK && m->job ? TR_OK : note(m, status, false);
+    const tr_status status = write_one(&number, m, &spec);
+    if (status == TR_OK && m->job)
+        return TR_OK;
+    set_base(m, spec.step, status == TR_OK ? number : 0);
+    return note(m, status, false);
 }
 
 /* == on request ================================================================================== */
@@ -160,11 +174,11 @@ tr_status tr_checkpoint_manager_take_whole(tr_checkpoint_manager *manager, const
                                                .position = request->position, .position_size = request->position_size}};
 
     if (!manager->job)
-        return write_one(manager, &spec);
+        return write_one(NULL, manager, &spec);
     TR_TRY(wait_for_last(manager));
     while (status != TR_OK && report.is_given_up && tr__clock() < deadline) {
         report.is_given_up = false;
-        TR_TRY(write_one(manager, &spec));
+        TR_TRY(write_one(NULL, manager, &spec));
         status = tr_job_checkpoint_wait(manager->job, TR_CHECKPOINT_PATIENCE, &report);
     }
     return status;

@@ -17,7 +17,7 @@ def command_list(folder: str) -> int:
     if not found:
         print(f"there is no checkpoint in {folder}")
         return 1
-    print(f"{'step':>12}  {'written':19}  {'size':>10}  {'arrays':>6}  {'rows':>10}  {'parts':>5}  {'mode':15}  run")
+    print(f"{'step':>12}  {'written':19}  {'size':>10}  {'arrays':>6}  {'rows':>10}  {'parts':>5}  {'rows are':>14}  {'mode':15}  run")
     for step in found:
         try:
             one = Checkpoint(path_of(folder, step))
@@ -25,7 +25,8 @@ def command_list(folder: str) -> int:
             print(f"{step:>12}  damaged: {str(error).splitlines()[0]}")
             continue
         print(f"{step:>12}  {_date(one.created):19}  {_size(one.nbytes):>10}  {len(one.arrays):>6}  "
-              f"{sum(table.rows for table in one.tables.values()):>10}  {one.parts:>5}  {shown(one.mode):15}  {_run(one)}")
+              f"{sum(table.rows for table in one.tables.values()):>10}  {one.parts:>5}  "
+              f"{'full' if one.base_step is None else f'since {one.base_step}':>14}  {shown(one.mode):15}  {_run(one)}")
     return 0
 
 

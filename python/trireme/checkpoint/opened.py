@@ -92,7 +92,9 @@ class Checkpoint(Handle):
         self.snapshot: int = lib.tr_checkpoint_number(_ptr)
         self.trainers: int = lib.tr_checkpoint_trainers(_ptr)
         self.parts: int = lib.tr_checkpoint_parts(_ptr)
-        self.nbytes: int = lib.tr_checkpoint_bytes(_ptr)
+        self.nbytes: int = lib.tr_checkpoint_bytes(_ptr)       # of its own files
+        base = lib.tr_checkpoint_base_step(_ptr)
+        self.base_step: int | None = base if base >= 0 else None       # it has the changes of tables since that one; None: it is full
         run = ffi.new("tr_checkpoint_run *")
         lib.tr_checkpoint_run_of(run, _ptr)
         self.run: int = run.number             # the training that it belongs to; 0: not known

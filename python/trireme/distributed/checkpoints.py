@@ -32,11 +32,13 @@ def claim_folder(folder: str, entry: int) -> None:
 
 
 def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None, every_seconds: float | None = None,
-               keep: int = 3, resume: bool = False, anew: bool = False, position: Callable[[], bytes] | None = None) -> None:
+               keep: int = 3, full_every: int = 1, resume: bool = False, anew: bool = False,
+               position: Callable[[], bytes] | None = None) -> None:
     """Let this script's job keep checkpoints in ``folder``, which all its hosts must see. Call it before the first step.
 
     A checkpoint is written in the background every ``every_steps`` steps or ``every_seconds`` seconds (default: ten minutes), and once at
-    the end. The newest ``keep`` stay. With ``resume`` the training goes on from the newest valid checkpoint, if there is one. ``position``
+    the end. The newest ``keep`` stay. Of ``full_every`` checkpoints in a row one is full; the others have, of sparse tables, the rows that
+    have changed since the one before, and a checkpoint that others build on stays as long as they do. With ``resume`` the training goes on from the newest valid checkpoint, if there is one. ``position``
     returns the bytes that a reader needs to find its place again; ``resumed`` needs no position. ``trireme launch --checkpoint`` takes
     precedence over all this.
 
@@ -54,7 +56,7 @@ def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None
     if every_seconds is not None and (isinstance(every_seconds, bool) or not isinstance(every_seconds, numbers.Real)
                                       or not 0 < float(every_seconds) < float("inf")):
         raise InvalidArgumentError(f"checkpoint: every_seconds={every_seconds!r}; a number above 0 is possible")
-    keep = check_whole("checkpoint: keep", keep, 1)
+    keep, full_every = check_whole("checkpoint: keep", keep, 1), check_whole("checkpoint: full_every", full_every, 1)
     if resume and anew:
         raise InvalidArgumentError("checkpoint: resume=True goes on from the folder's checkpoints, anew=True moves them away: choose one")
     if not isinstance(folder, (str, bytes, os.PathLike)) or not path_text(folder):
@@ -63,7 +65,7 @@ def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None
         raise TypeError(f"checkpoint: position must be a function that returns bytes, got {position!r}")
     jobs.say_in_time(f"checkpoint({path_text(folder)!r})")
     session.checkpoints.__dict__.update(folder=path_text(folder), every_steps=every_steps, every_seconds=every_seconds, keep=keep,
-                              resume=resume, anew=anew, position=position)
+                              full_every=full_every, resume=resume, anew=anew, position=position)
     session.manager = None
 
 

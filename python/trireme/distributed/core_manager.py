@@ -35,7 +35,7 @@ class CoreManager(Handle):
         options = ffi.new("tr_checkpoint_options *", {
             "folder": ffi.NULL if settings.folder is None else self._chars(path_chars(settings.folder)),
             "every_steps": settings.every_steps or 0, "every_seconds": settings.every_seconds or 0.0, "keep": settings.keep,
-            "resume": settings.resume, "entry": settings.entry,
+            "full_every": settings.full_every, "resume": settings.resume, "entry": settings.entry,
             "command": self._chars(command().encode("utf-8", "backslashreplace"))})
         self._native = Native(lib.tr_checkpoint_manager_new(options, job.ptr if job is not None else ffi.NULL),
                               lib.tr_checkpoint_manager_free, owner="CoreManager")

@@ -18,6 +18,7 @@ class Settings:
         self.every_steps: int | None = None
         self.every_seconds: float | None = None
         self.keep = 3
+        self.full_every = 1
         self.resume = self.anew = False
         self.entry: int = lib.TR_ENTRY_BEGIN
         self.position: Callable[[], bytes] | None = None
@@ -33,7 +34,9 @@ class Settings:
             if steps or seconds:
                 result.every_steps = _number("TRIREME_CHECKPOINT_STEPS", steps, int)
                 result.every_seconds = _number("TRIREME_CHECKPOINT_SECONDS", seconds, float)
-            result.keep = _number("TRIREME_CHECKPOINT_KEEP", os.environ.get("TRIREME_CHECKPOINT_KEEP"), int) or result.keep
+            for name in ("keep", "full_every"):
+                variable = f"TRIREME_CHECKPOINT_{name.upper()}"
+                setattr(result, name, _number(variable, os.environ.get(variable), int) or getattr(self, name))
         result.entry = entry_of(result.resume, result.anew)
         result.resume = bool(result.folder) and (result.resume or bool(_given("TRIREME_RESUME")))
         return result

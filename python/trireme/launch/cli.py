@@ -202,6 +202,8 @@ def add_launch(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--checkpoint-steps", type=whole_from(1), metavar="N", help="one every N steps")
     parser.add_argument("--checkpoint-seconds", type=number_from(0, True), metavar="S", help="one every S seconds (default: 600)")
     parser.add_argument("--checkpoint-keep", type=whole_from(1), metavar="K", help="the newest K stay (default: 3)")
+    parser.add_argument("--checkpoint-full-every", type=whole_from(1), metavar="N", help="of N in a row one is full, the others have only "
+                        "rows of sparse tables that have changed (default: 1)")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--resume", action="store_true", help="go on from the newest valid checkpoint of the folder; a folder without any is "
                                                            "refused")
@@ -430,7 +432,7 @@ def run_launch(options: argparse.Namespace) -> int:
     from .states import Checkpoints
 
     checkpoints = Checkpoints(options.checkpoint, options.checkpoint_steps, options.checkpoint_seconds,
-                              options.checkpoint_keep, options.resume, options.resume_or_begin, options.anew)
+                              options.checkpoint_keep, options.checkpoint_full_every, options.resume, options.resume_or_begin, options.anew)
     layout = replace(where(options), servers=options.servers, trainers=options.trainers, standbys=options.standbys,
                      replicas=options.replicas)
     launch = Launch(layout, [options.script, *options.args], mpirun=options.mpirun, timeout=options.timeout,

@@ -1,0 +1,68 @@
+/* base.c - see base.h. */
+#include "storage/checkpoint/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/base/memory.h"
+#include "storage/checkpoint/table_description.h"
+
+static char *beside(const char *folder, int64_t step)
+{
+    char *dir = tr__must_strdup(folder), *slash = strrchr(dir, '/');
+
+    if (slash)
+        slash[slash == dir] = '\0';
+    char *path = tr_checkpoint_path(slash ? dir : ".", step);
+    free(dir);
+    return path;
+}
+
+char *tr__part_folder(const tr_part *part, const char *folder)
+{
+    return part->has_of_step ? beside(folder, (int64_t)part->of_step) : tr__must_strdup(folder);
+}
+
+tr_status tr__base_read(tr_manifest **out, const char *folder, const tr_checkpoint_base *base)
+{
+    char     *path = beside(folder, base->step);
+    tr_status status = tr_manifest_read(out, path);
+
+    if (status == TR_OK && (*out)->snapshot != base->number) {
+        tr_manifest_free(*out);
+        *out = NULL;
+        status = tr_fail(TR_EFORMAT, "'%s' is another checkpoint than the one whose changes are to be written", path);
+    }
+    free(path);
+    return status;
+}
+
+/* Does one of the new parts have only changes of this shard? */
+static bool is_built_on(const char *table, uint32_t shard, int count, tr_part *const *parts)
+{
+    for (int i = 0; i < count; i++) {
+        const Trireme__Checkpoint__Table *t = tr__find_description(parts[i], table);
+        if (t && shard >= t->first_shard && shard - t->first_shard < t->shard_count)
+            return t->changes;
+    }
+    return false;
+}
+
+bool tr__base_inherit(tr_part *part, int64_t step, int count, tr_part *const *parts)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < part->n_tensors; i++) {
+        tr_part_tensor *t = part->tensors[i];
+        if (t->kind == TRIREME__CHECKPOINT__KIND__TABLE && is_built_on(t->name, t->shard, count, parts))
+            part->tensors[kept++] = t;
+        else
+            trireme__checkpoint__tensor__free_unpacked(t, NULL);
+    }
+    part->n_tensors = kept;
+    if (!part->has_of_step) {
+        part->has_of_step = true;
+        part->of_step = (uint64_t)step;
+    }
+    return kept > 0;
+}

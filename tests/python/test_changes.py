@@ -1,0 +1,128 @@
+"""Checkpoints of changes: with what they build on they are the whole state, whoever goes on from them, and whatever is missing is named."""
+
+import os
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from job_support import Launched, alone, launch, needs_mpi, results
+
+from trireme import checkpoint as checkpoints
+from trireme.launch import cli
+
+pytestmark = [needs_mpi, pytest.mark.mpi]
+
+TABLES = Path(__file__).parent / "jobs" / "tables.py"
+STEPS = 14
+# Keys are admitted at their second touch and go after three steps without one; --rare adds some that are seldom used.
+ARGS = ("--steps", STEPS, "--optimizer", "adam", "--entry-count", 2, "--max-age", 3, "--rare", 400)
+
+
+def keep(folder, every, *more):
+    return ("--checkpoint", folder, "--checkpoint-steps", 1, "--checkpoint-keep", 99, "--checkpoint-full-every", every, *more)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Folders of one job with a checkpoint of each step: in "whole" all are full, in "changes" every fifth one; and the results."""
+    folder = tmp_path_factory.mktemp("written")
+    for name, every in (("whole", 1), ("changes", 5)):
+        launch(2, 2, *ARGS, "--out", folder / f"{name}.npz", script=TABLES, options=keep(folder / name, every))
+    return folder
+
+
+def up_to(step, folder, tmp_path):
+    """A copy of the folder as it was after this step."""
+    copy = Path(shutil.copytree(folder, tmp_path / "c"))
+    for later in copy.glob("step-*"):
+        if int(later.name[5:]) > step:
+            shutil.rmtree(later)
+    return copy
+
+
+def test_changes_and_full_checkpoints_have_the_same_rows(written):
+    steps = checkpoints.steps(written / "whole")
+    assert len(steps) == STEPS and checkpoints.steps(written / "changes") == steps
+    bases = [checkpoints.find(written / "changes", step).base_step for step in reversed(steps)]
+    assert bases == [None, 1, 2, 3, 4, None, 6, 7, 8, 9, None, 11, 12, 13]
+    for step in steps:
+        whole, changes = (checkpoints.find(written / name, step) for name in ("whole", "changes"))
+        changes.verify()
+        for name in whole.tables:
+            assert whole.tables[name].rows == changes.tables[name].rows
+            np.testing.assert_array_equal(whole.table_rows(name), changes.table_rows(name), err_msg=f"{name} of step {step}")
+
+
+@pytest.mark.parametrize(("servers", "step"), [(1, 4), (2, 9), (3, 13)])
+def test_a_job_that_goes_on_from_changes_ends_like_one_that_was_not_stopped(servers, step, written, tmp_path):
+    folder = up_to(step, written / "changes", tmp_path)
+    text = launch(servers, 2, *ARGS, "--out", tmp_path / "r.npz", script=TABLES, options=keep(folder, 5, "--resume"))
+    assert f"going on from step {step}" in text
+    got, want = results(tmp_path / "r.npz"), results(written / "whole.npz")
+    for name in ("losses", "words", "user", "fc"):
+        np.testing.assert_array_equal(got[name], want[name], err_msg=name)
+    assert checkpoints.find(folder, step + 1).base_step is None, "a server that was started anew remembers no rows"
+
+
+def test_one_process_writes_changes_too(tmp_path):
+    alone(*ARGS, "--out", tmp_path / "want.npz", script=TABLES)
+    for every, name in ((1, "whole"), (3, "changes")):
+        text = launch(1, 1, *ARGS, script=TABLES, options=keep(tmp_path / name, every))
+        assert "warning" not in text
+    for step in checkpoints.steps(tmp_path / "whole"):
+        whole, changes = (checkpoints.find(tmp_path / name, step) for name in ("whole", "changes"))
+        for name in whole.tables:
+            np.testing.assert_array_equal(whole.table_rows(name), changes.table_rows(name))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_missing_or_damaged_below_is_named_and_the_newest_whole_one_taken(seed, written, tmp_path):
+    folder, chance = up_to(13, written / "changes", tmp_path), random.Random(seed)
+    victim = chance.choice([8, 9, 11, 12])
+    part = chance.choice(sorted((folder / f"step-{victim:09d}").glob("part-*")))
+    if seed == 0:
+        part.unlink()
+    else:
+        data = np.memmap(part, np.uint8, "r+")
+        data[chance.randrange(len(data))] ^= 2
+        data.flush()
+    wanted = 13 if victim < 10 else victim - 1         # step 13 builds on 12 and 11, and 11 is full
+    text = launch(2, 2, *ARGS, "--out", tmp_path / "r.npz", script=TABLES, options=keep(folder, 5, "--resume"))
+    assert f"going on from step {wanted}," in text
+    got, want = results(tmp_path / "r.npz"), results(written / "whole.npz")
+    for name in ("words", "user", "fc"):
+        np.testing.assert_array_equal(got[name], want[name], err_msg=name)
+    if wanted < 13:
+        assert part.name in text and f"step-{victim:09d}" in text
+
+
+def test_the_command_line_says_what_a_checkpoint_builds_on(written, capsys):
+    assert cli.main(["checkpoint", "list", str(written / "changes")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.split()[0] == "13" and "since 12" in line for line in lines), lines
+    assert any(line.split()[0] == "11" and "full" in line for line in lines), lines
+    assert cli.main(["checkpoint", "verify", str(written / "changes")]) == 0
+
+
+@pytest.mark.parametrize("victim", [0, 1, 2])
+def test_a_rank_that_dies_while_changes_are_written(victim, tmp_path):
+    """A checkpoint in every step: whatever is under way, the job goes on and what is there is whole."""
+    folder, args = tmp_path / "c", (*ARGS, "--steps", 50, "--pause", 0.01)
+    job = Launched(2, 2, *args, "--mark", tmp_path / "mark", "--out", tmp_path / "r.npz", script=TABLES, options=keep(folder, 4))
+    ranks = job.ranks()
+    job.await_training(tmp_path / "mark")
+    time.sleep(random.uniform(0.0, 0.5))
+    os.kill(ranks.known[victim].pid, signal.SIGKILL)
+    code, text = job.end()
+    assert code == 0, text
+    assert checkpoints.steps(folder)[0] == 50
+    for step in checkpoints.steps(folder):
+        checkpoints.find(folder, step).verify()
+    launch(2, 2, *args, "--out", tmp_path / "w.npz", script=TABLES, options=keep(tmp_path / "w", 1))
+    newest, want = checkpoints.newest(folder), checkpoints.newest(tmp_path / "w")
+    for name in want.tables:
+        np.testing.assert_array_equal(newest.table_rows(name), want.table_rows(name), err_msg=name)
