@@ -72,8 +72,9 @@ typedef struct tr_checkpoint_facts {
 
 /* == writing, one process ==================================================================== */
 
-/* Write a checkpoint of these arrays into `folder`/step-..., give its number (NULL: it is not wanted), and remove all but the newest `keep` of the folder (0: none
- * is removed). The first call for a folder claims it for a run that begins (tr_checkpoint_claim), unless the caller has done so. On failure the folder holds the checkpoints that it held before. */
+/* Write a checkpoint of these arrays into `folder`/step-..., give its number (NULL: it is not wanted), and remove all but the newest `keep`
+ * of the folder (0: none is removed). The first call for a folder claims it for a run that begins (tr_checkpoint_claim), unless the caller
+ * has done so. On failure the folder holds the checkpoints that it held before. */
 TR_API tr_status tr_checkpoint_save(uint64_t *number, const char *folder, const tr_checkpoint_facts *facts, int count,
                                     const tr_checkpoint_item *states, int keep);
 
@@ -140,7 +141,8 @@ TR_API void        tr_checkpoint_run_of(tr_checkpoint_run *out, const tr_checkpo
 TR_API void        tr_checkpoint_follow(const tr_checkpoint *checkpoint);
 TR_API int64_t     tr_checkpoint_created(const tr_checkpoint *checkpoint);  /* seconds since 1970 */
 TR_API int64_t     tr_checkpoint_bytes(const tr_checkpoint *checkpoint);    /* bytes of its own parts */
-TR_API int64_t     tr_checkpoint_base_step(const tr_checkpoint *checkpoint);        /* it has the changes since the checkpoint of this step; -1: it is full */
+/* It has the changes since the checkpoint of this step; -1: it is full. */
+TR_API int64_t     tr_checkpoint_base_step(const tr_checkpoint *checkpoint);
 TR_API int         tr_checkpoint_parts(const tr_checkpoint *checkpoint);
 TR_API int         tr_checkpoint_trainers(const tr_checkpoint *checkpoint);
 TR_API void        tr_checkpoint_trainer(tr_trainer_state *out, const tr_checkpoint *checkpoint, int index);

@@ -150,8 +150,12 @@ static void remove_parts(const tr__checkpointer *m, const tr__parts *p)
 
 static void report(tr__checkpointer *m, const tr__parts *p)
 {
-    const tr_job_checkpoint_report r = {.step = m->order.step, .number = m->order.snapshot, .bytes = tr__parts_bytes(p), .pause = tr__parts_pause(p),
-                                        .seconds = (double)(tr__clock() - m->order.begun) / 1e9, .is_given_up = m->is_given_up};
+    const tr_job_checkpoint_report r = {.step = m->order.step,
+                                        .number = m->order.snapshot,
+                                        .bytes = tr__parts_bytes(p),
+                                        .pause = tr__parts_pause(p),
+                                        .seconds = (double)(tr__clock() - m->order.begun) / 1e9,
+                                        .is_given_up = m->is_given_up};
 
     m->report = r;
     tr_runlog_note("checkpoint", ",\"step\":%lld,\"written_bytes\":%lld,\"took_ms\":%.3f,\"pause_ms\":%.3f,\"is_good\":%s",
@@ -252,10 +256,14 @@ static void make_order(tr__checkpointer *m, const tr_job_checkpoint_spec *spec, 
     const int servers = tr_job_servers(m->job);
 
     free_order(&m->order);
-    m->order = (order){
-        .dir = tr__must_strdup(spec->folder), .folder = tr_checkpoint_path(spec->folder, spec->step), .step = spec->step,
-        .digest = tr__must_strdup(spec->digest ? spec->digest : ""), .snapshot = tr_checkpoint_new_number(), .base = spec->base, .keep = spec->keep,
-        .begun = tr__clock()};
+    m->order = (order){.dir = tr__must_strdup(spec->folder),
+                       .folder = tr_checkpoint_path(spec->folder, spec->step),
+                       .step = spec->step,
+                       .digest = tr__must_strdup(spec->digest ? spec->digest : ""),
+                       .snapshot = tr_checkpoint_new_number(),
+                       .base = spec->base,
+                       .keep = spec->keep,
+                       .begun = tr__clock()};
     if (states > 0)
         m->order.file = tr_part_name(servers, servers + 1, m->order.snapshot);
 }

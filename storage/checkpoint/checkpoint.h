@@ -30,8 +30,8 @@ void      tr_part_free(tr_part *part);
 
 /* Begin a snapshot of the tables among these states, and end it. Between the two calls tr_part_write writes the rows as they were at the
  * first call, whatever updates change meanwhile. The thread that updates makes both calls, between two updates. */
-/* `number` is the checkpoint's (tr_checkpoint_new_number), `since` that of an earlier one: a table that remembers it has its changes since then
- * written, any other all rows; 0: all rows. */
+/* `number` is the checkpoint's (tr_checkpoint_new_number), `since` that of an earlier one: a table that remembers it has its changes since
+ * then written, any other all rows; 0: all rows. */
 tr_status tr_tables_snapshot(int count, const tr_checkpoint_item *states, uint64_t number, uint64_t since);
 void      tr_tables_snapshot_end(int count, const tr_checkpoint_item *states);
 /* Write the part `folder`/`name`; missing folders are made. *out describes the part. Tables need a snapshot. On failure the file is
@@ -40,8 +40,8 @@ tr_status tr_part_write(tr_part **out, const char *folder, const char *name, int
 /* A checkpoint was given up: remove its part `name`, if there is one, and the folder if it is empty then. */
 void      tr_part_remove(const char *folder, const char *name);
 /* Write the manifest of DIR/step-... when all `parts` are there. Other files of parts in the folder are removed. dir: DIR, whose checkpoints
- * have runs and an order (run.h); NULL: this is none of them. With facts->base its folder lies beside `folder` (changes.h): TR_EFORMAT, it is not there
- * any more. */
+ * have runs and an order (run.h); NULL: this is none of them. With facts->base its folder lies beside `folder` (changes.h): TR_EFORMAT, it
+ * is not there any more. */
 tr_status tr_manifest_write(const char *dir, const char *folder, const tr_checkpoint_facts *facts, uint64_t snapshot, int part_count,
                             tr_part *const *parts);
 /* Keep the newest `keep` checkpoints of this process's run (at least one), and remove older ones and older incomplete folders. A failure to

@@ -124,7 +124,8 @@ static void join_tables(tr_checkpoint *c)
     tr__whole_table *all = c->table = tr__must_array(count + 1, sizeof *all);
     for (size_t i = 0, at = 0; i < m->n_parts; i++)
         for (size_t j = 0; !m->parts[i]->has_of_step && j < m->parts[i]->n_tables; j++, at++)
-            all[at] = (tr__whole_table){m->parts[i]->tables[j], (int64_t)m->parts[i]->tables[j]->rows, (int64_t)m->parts[i]->tables[j]->updates};
+            all[at] = (tr__whole_table){m->parts[i]->tables[j], (int64_t)m->parts[i]->tables[j]->rows,
+                                        (int64_t)m->parts[i]->tables[j]->updates};
     qsort(all, count, sizeof *all, compare_tables);
     for (size_t i = 0; i < count; i++) {
         tr__whole_table *last = c->tables ? &all[c->tables - 1] : NULL;
@@ -220,7 +221,8 @@ static tr_status open_part(int *fd, uint64_t *size, char **path, const char *fol
     free(at);
     if (status == TR_OK || !part->has_of_step)
         return status;
-    return tr_context(status, "for '%s', which has the changes since the checkpoint of step %llu", folder, (unsigned long long)part->of_step);
+    return tr_context(status, "for '%s', which has the changes since the checkpoint of step %llu", folder,
+                      (unsigned long long)part->of_step);
 }
 
 static tr_status check_size(const tr_checkpoint *c, const tr_part *part)

@@ -106,8 +106,8 @@ static tr_status read_into(tr_table *table, const tr_checkpoint *c, const tr_job
     tr_table_get_report(table, &report);
     if (report.rows == (uint64_t)rows)
         return TR_OK;
-    return tr_fail(TR_EFORMAT, "table '%s' in '%s': %lld rows are expected, %llu are there", from->name, tr_checkpoint_folder(c), (long long)rows,
-                   (unsigned long long)report.rows);
+    return tr_fail(TR_EFORMAT, "table '%s' in '%s': %lld rows are expected, %llu are there", from->name, tr_checkpoint_folder(c),
+                   (long long)rows, (unsigned long long)report.rows);
 }
 
 typedef struct packed {
@@ -166,7 +166,8 @@ tr_status tr_checkpoint_read_table(void **out, int64_t *bytes, const tr_checkpoi
     packed all = {malloc((uint64_t)rows * tr__described_stride(table_at(c, index)->about, NULL) + 1), 0};
     if (!all.data)
         return tr_fail(TR_ENOMEM, "no memory for the %lld rows of table '%s'", (long long)rows, table.name);
-    const tr_status status = tr__checkpoint_manifest(c)->has_base_step ? read_changed(&all, c, &table, rows) : read_whole(c, table.name, append, &all);
+    const tr_status status = tr__checkpoint_manifest(c)->has_base_step ? read_changed(&all, c, &table, rows)
+                                                                       : read_whole(c, table.name, append, &all);
     if (status != TR_OK) {
         free(all.data);
         return status;

@@ -107,7 +107,8 @@ typedef struct content {
     bool        are_candidates, are_removed;
 } content;
 
-static tr_status put_rows(writer *w, const char *name, uint32_t shard, uint64_t stride, const content *what, const void *rows, uint64_t bytes)
+static tr_status put_rows(writer *w, const char *name, uint32_t shard, uint64_t stride, const content *what, const void *rows,
+                          uint64_t bytes)
 {
     const int64_t  dims[] = {(int64_t)(bytes / stride), (int64_t)stride};
     const tr_checkpoint_item state = {.name = name, .kind = TR_STATE_TABLE, .dtype = TR_UINT8, .rank = 2, .dims = dims};
@@ -334,8 +335,8 @@ static tr_status check_states(int count, const tr_checkpoint_item *states)
     return TR_OK;
 }
 
-tr_status tr_checkpoint_save(uint64_t *number, const char *folder, const tr_checkpoint_facts *facts, int count, const tr_checkpoint_item *states,
-                             int keep)
+tr_status tr_checkpoint_save(uint64_t *number, const char *folder, const tr_checkpoint_facts *facts, int count,
+                             const tr_checkpoint_item *states, int keep)
 {
     const uint64_t snapshot = tr_checkpoint_new_number();
     tr_part       *part = NULL;

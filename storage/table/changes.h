@@ -1,8 +1,8 @@
-/* changes.h - what has changed in a table since one of its last snapshots: rows that were touched after a moment, and keys that have lost their
- * rows.
+/* changes.h - what has changed in a table since one of its last snapshots: rows that were touched after a moment, and keys that have lost
+ * their rows.
  *
- * A row knows the step of its last update, so only the moments of snapshots are noted, and keys that are removed. What cannot be told by steps,
- * such as rows that a script sets, makes the table forget all moments: then the next snapshot is read whole.
+ * A row knows the step of its last update, so only the moments of snapshots are noted, and keys that are removed. What cannot be told by
+ * steps, such as rows that a script sets, makes the table forget all moments: then the next snapshot is read whole.
  *
  * What must stay true: the thread that updates the table makes all calls. */
 #pragma once

@@ -112,8 +112,8 @@ tr_status tr_table_unpack_candidates(tr_table *table, const void *rows, uint64_t
 
 /* -- a snapshot: the table of this moment, read while updates go on (slots_snapshot.h) ----------------------------- */
 
-/* Begin a snapshot, between updates. An earlier snapshot is dropped. `number`: it is remembered by this number, and a later snapshot may be of
- * changes since this one; 0: it is not. `since`: read only what has changed since that snapshot, if the table remembers it; 0: read all. */
+/* Begin a snapshot, between updates. An earlier snapshot is dropped. `number`: it is remembered by this number, and a later snapshot may be
+ * of changes since this one; 0: it is not. `since`: read only what has changed since that snapshot, if the table remembers it; 0: all. */
 tr_status tr_table_snapshot(tr_table *table, uint64_t number, uint64_t since);
 /* Is only read what has changed? */
 bool      tr_table_snapshot_has_changes(const tr_table *table);
@@ -124,7 +124,8 @@ tr_status tr_table_snapshot_read(const tr_table *table, uint32_t shard, void **o
 tr_status tr_table_snapshot_read_candidates(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes);
 /* Of changes: the keys of a shard that had a row (or were counted) and have none any more, i64 each. They come before the shard's rows. */
 tr_status tr_table_snapshot_read_removed(const tr_table *table, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes);
-/* Remove keys that have lost their rows, or are not counted any more, from a table that has the rows of the earlier snapshot. Between updates. */
+/* Remove keys that have lost their rows, or are not counted any more, from a table that has the rows of the earlier snapshot. Between
+ * updates. */
 tr_status tr_table_unpack_removed(tr_table *table, bool are_candidates, const void *keys, uint64_t bytes);
 /* End the snapshot, between updates: its reader has finished. */
 void      tr_table_snapshot_end(tr_table *table);

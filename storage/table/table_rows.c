@@ -411,7 +411,8 @@ void tr_table_snapshot_end(tr_table *table)
 }
 
 /* Read a shard as it was, or those of its rows that have changed. */
-static tr_status read_shard(const tr_table *table, tr_slots_snapshot *snapshot, uint64_t stride, uint32_t shard, void **out, uint64_t *bytes)
+static tr_status read_shard(const tr_table *table, tr_slots_snapshot *snapshot, uint64_t stride, uint32_t shard, void **out,
+                            uint64_t *bytes)
 {
     TR_TRY(tr_slots_snapshot_read(snapshot, shard, out, bytes));
     if (table->has_changes)
@@ -449,7 +450,8 @@ static uint64_t first_removed(const tr_table *t, uint32_t shard)
 
 tr_status tr_table_snapshot_read_removed(const tr_table *table, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes)
 {
-    const uint64_t first = table->has_changes ? first_removed(table, shard) : 0, end = table->has_changes ? first_removed(table, shard + 1) : 0;
+    const uint64_t first = table->has_changes ? first_removed(table, shard) : 0,
+                   end = table->has_changes ? first_removed(table, shard + 1) : 0;
     int64_t       *keys = tr__must_array(end - first + 1, sizeof *keys);
     uint64_t       count = 0;
 
