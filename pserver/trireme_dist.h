@@ -286,8 +286,8 @@ typedef struct tr_job_spec {
     int64_t               first_step, first_run;  /* steps of this trainer and runs of its program before this job: see tr_job_set_place */
     const void           *first_position;         /* the trainer's position in its data before this job; NULL: unknown */
     size_t                first_position_size;
-    bool                  restores;   /* trainer 0: the job goes on from the checkpoint of this number, which all servers have read by */
-    uint64_t              restored;   /* tr_job_restore. The rows of all tables come from there, whatever their first_rows are */
+    bool restores; /* trainer 0: the job goes on from the checkpoint of this number, by tr_job_restore; all tables come from */
+    uint64_t              restored;   /* there, whatever their first_rows are */
     const void           *tasks;      /* trainer 0: the tasks in the checkpoint that the job goes on from; NULL: none */
     size_t                tasks_size;
     const char           *checkpoints;        /* the folder for checkpoints; servers then reserve memory for copies of their state, and
@@ -306,10 +306,8 @@ typedef struct tr_job_spec {
  * what differs between which ranks. The call copies what it needs. TR_EEXIST: it was called before. TR_EINVAL, TR_ERANGE, TR_EDTYPE,
  * TR_ESHAPE: the spec is wrong. */
 TR_API tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec);
-/* Before the setup of a job that goes on from a checkpoint: let each server read the part of it that it needs, with checksums. So all
- * servers together read and compare every byte, at the same time. Every trainer calls it, for the same checkpoints in the same order; a
- * server reads each one once. `path`: the folder of the checkpoint, which begins with '/'; number: tr_checkpoint_number. TR_EFORMAT: it is
- * damaged; the text names the file. TR_ENOTFOUND: a server's host does not have it. Waits until all servers have read. */
+/* Before the setup: let each server read the part of a checkpoint that it needs; together they compare every byte. All trainers call it for
+ * the same ones in the same order. `path` begins with '/'. TR_EFORMAT: it is damaged. TR_ENOTFOUND: a server's host does not have it. */
 TR_API tr_status tr_job_restore(tr_job *job, const char *path, uint64_t number);
 /* *resumes: do the servers have the state of an earlier start of the job? *step: this trainer's steps in that state, perhaps 0. This
  * trainer's data begins after these steps. Waits until all servers have answered. */

@@ -91,7 +91,7 @@ static int read_environment(choices *c)
                                         "TRIREME_CHECKPOINT_SECONDS"};
     int64_t *const           counts[] = {&c->checkpoint_steps, &c->checkpoint_keep, &c->checkpoint_full_every};
     enum { COUNTS = sizeof counts / sizeof *counts };
-    const char              *resume = environment("TRIREME_RESUME"), *anew = environment("TRIREME_ANEW"), *seconds = environment(names[COUNTS]);
+    const char *resume = environment("TRIREME_RESUME"), *anew = environment("TRIREME_ANEW"), *seconds = environment(names[COUNTS]);
 
     c->checkpoint = environment("TRIREME_CHECKPOINT");
     if (!c->checkpoint)
@@ -124,8 +124,8 @@ static void write_command(char *out, size_t size, int argc, char **argv)
 /* Returns 0: go on; 1: there is nothing more to do; 2: the command line is wrong. */
 static int read_options(choices *c, int argc, char **argv)
 {
-    enum { EPOCHS = 1, STEPS, REPORT, THREADS, READERS, CHECKPOINT_STEPS, CHECKPOINT_SECONDS, CHECKPOINT_KEEP, CHECKPOINT_FULL_EVERY, SAVE, CHECKPOINT,
-           RESUME, ANEW, HELP, VERSION };
+    enum { EPOCHS = 1, STEPS, REPORT, THREADS, READERS, CHECKPOINT_STEPS, CHECKPOINT_SECONDS, CHECKPOINT_KEEP, CHECKPOINT_FULL_EVERY,
+           SAVE, CHECKPOINT, RESUME, ANEW, HELP, VERSION };
     static const struct option names[] = {
         {"epochs", required_argument, NULL, EPOCHS}, {"steps", required_argument, NULL, STEPS},
         {"report", required_argument, NULL, REPORT}, {"threads", required_argument, NULL, THREADS},
@@ -188,7 +188,8 @@ static void choose(tr_saved_job_desc *desc, const choices *c)
     desc->checkpoints = (tr_checkpoint_options){
         .folder = c->checkpoint, .every_steps = c->checkpoint_steps > 0 ? c->checkpoint_steps : 0,
         .every_seconds = c->checkpoint_seconds > 0 ? c->checkpoint_seconds : 0,
-        .keep = c->checkpoint_keep >= 0 ? (int)c->checkpoint_keep : 3, .full_every = c->checkpoint_full_every, .resume = c->resume, .entry = entry_of(c), .command = c->command};
+        .keep = c->checkpoint_keep >= 0 ? (int)c->checkpoint_keep : 3, .full_every = c->checkpoint_full_every, .resume = c->resume,
+        .entry = entry_of(c), .command = c->command};
     if (c->file_count) {
         desc->data.files = (const char *const *)c->files;
         desc->data.file_count = c->file_count;

@@ -7,25 +7,9 @@
 #include "framework/base/memory.h"
 #include "storage/checkpoint/table_description.h"
 
-static char *beside(const char *folder, int64_t step)
-{
-    char *dir = tr__must_strdup(folder), *slash = strrchr(dir, '/');
-
-    if (slash)
-        slash[slash == dir] = '\0';
-    char *path = tr_checkpoint_path(slash ? dir : ".", step);
-    free(dir);
-    return path;
-}
-
-char *tr__part_folder(const tr_part *part, const char *folder)
-{
-    return part->has_of_step ? beside(folder, (int64_t)part->of_step) : tr__must_strdup(folder);
-}
-
 tr_status tr__base_read(tr_manifest **out, const char *folder, const tr_checkpoint_base *base)
 {
-    char     *path = beside(folder, base->step);
+    char     *path = tr__checkpoint_beside(folder, base->step);
     tr_status status = tr_manifest_read(out, path);
 
     if (status == TR_OK && (*out)->snapshot != base->number) {
@@ -35,6 +19,13 @@ tr_status tr__base_read(tr_manifest **out, const char *folder, const tr_checkpoi
     }
     free(path);
     return status;
+}
+
+void tr__base_mark(bool *stays, const tr_folder *all, const tr_manifest *m)
+{
+    for (size_t p = 0; p < m->n_parts; p++)
+        for (int i = 0; m->parts[p]->has_of_step && i < all->count; i++)
+            stays[i] |= all->item[i].step == (int64_t)m->parts[p]->of_step;
 }
 
 /* Does one of the new parts have only changes of this shard? */

@@ -8,12 +8,12 @@
  * What must stay true: a checkpoint is removed only when none that stays needs a file of its folder. */
 #pragma once
 
-#include "storage/checkpoint/checkpoint.h"
+#include "storage/checkpoint/folder.h"
 
-/* The folder beside `folder` in which the file of this part lies: `folder`, where the part is its own. malloc'ed. */
-char     *tr__part_folder(const tr_part *part, const char *folder);
 /* Read the manifest of a base beside `folder`. TR_EFORMAT: it is not there, or is damaged, or another one. */
 tr_status tr__base_read(tr_manifest **out, const char *folder, const tr_checkpoint_base *base);
 /* Leave in a part of the base, which has the step `step`, only the rows that still count beside these parts, and let it say where it lies.
  * False: none count. */
 bool      tr__base_inherit(tr_part *part, int64_t step, int count, tr_part *const *parts);
+/* Mark the checkpoints of a folder that have files which this one needs. */
+void      tr__base_mark(bool *stays, const tr_folder *all, const tr_manifest *manifest);

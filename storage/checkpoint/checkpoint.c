@@ -65,6 +65,22 @@ void tr_part_free(tr_part *part)
         trireme__checkpoint__part__free_unpacked(part, NULL);
 }
 
+char *tr__checkpoint_beside(const char *folder, int64_t step)
+{
+    char *dir = tr__must_strdup(folder), *slash = strrchr(dir, '/');
+
+    if (slash)
+        slash[slash == dir] = '\0';
+    char *path = tr_checkpoint_path(slash ? dir : ".", step);
+    free(dir);
+    return path;
+}
+
+char *tr__part_folder(const tr_part *part, const char *folder)
+{
+    return part->has_of_step ? tr__checkpoint_beside(folder, (int64_t)part->of_step) : tr__must_strdup(folder);
+}
+
 /* == checks ==================================================================================== */
 
 /* Is this the name of a file in the same folder? */

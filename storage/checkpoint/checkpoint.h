@@ -22,6 +22,10 @@ enum { TR_CHECKPOINT_CHUNK = 1 << 20, TR_CHECKPOINT_ALIGN = 64, TR_MANIFEST_HEAD
 uint64_t  tr_checkpoint_new_number(void);
 /* "part-00000-of-00002.9f3c0123456789ab.data"; malloc'ed. */
 char     *tr_part_name(int index, int count, uint64_t snapshot);
+/* The folder of a step's checkpoint beside `folder`; malloc'ed. */
+char     *tr__checkpoint_beside(const char *folder, int64_t step);
+/* The folder in which the file of this part lies: `folder`, or one beside it; malloc'ed. */
+char     *tr__part_folder(const tr_part *part, const char *folder);
 /* Pack the description of a part, for a message; malloc'ed. */
 uint8_t  *tr_part_pack(size_t *size, const tr_part *part);
 /* Unpack it. NULL: damaged. Free it by tr_part_free. */

@@ -1,7 +1,6 @@
 /* checkpoint_read.c - opens a checkpoint, and joins the pieces of their arrays. Bytes are used only after their checksum was compared. */
 #include "storage/checkpoint/checkpoint.h"
 
-#include "storage/checkpoint/base.h"
 #include "storage/checkpoint/table_description.h"
 #include "storage/util/crc32c.h"
 

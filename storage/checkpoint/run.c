@@ -1,4 +1,5 @@
 /* run.c - see run.h. */
+#include "storage/checkpoint/base.h"
 #include "storage/checkpoint/run.h"
 
 #include "storage/checkpoint/own_run.h"
@@ -404,14 +405,6 @@ static bool opens(const char *folder)
     return does;
 }
 
-/* Mark the checkpoints in whose folders this one has files. */
-static void mark_bases(bool *stays, const tr_folder *all, const tr_manifest *m)
-{
-    for (size_t p = 0; p < m->n_parts; p++)
-        for (int i = 0; m->parts[p]->has_of_step && i < all->count; i++)
-            stays[i] |= all->item[i].step == (int64_t)m->parts[p]->of_step;
-}
-
 void tr_checkpoint_prune(const char *dir, int keep)
 {
     tr_folder all;
@@ -425,7 +418,7 @@ void tr_checkpoint_prune(const char *dir, int keep)
             stays[i] = true;                           /* another run's checkpoint is not ours to remove */
         } else if (kept < keep && opens(folder)) {
             stays[i] = true;
-            mark_bases(stays, &all, all.item[i].manifest);
+            tr__base_mark(stays, &all, all.item[i].manifest);
             first = kept++ ? first : i;
         }
         free(folder);
@@ -460,7 +453,7 @@ static tr_status open_valid(tr_checkpoint **out, char **refused, const char *pat
     const bool is_open = status == TR_OK;
 
     if (is_open)
-        status = check(*out, payload);
+        status = check ? check(*out, payload) : tr_checkpoint_verify(*out);
     if (status == TR_OK)
         return TR_OK;
     tr_checkpoint_free(*out);
@@ -471,15 +464,9 @@ static tr_status open_valid(tr_checkpoint **out, char **refused, const char *pat
     return TR_OK;
 }
 
-static tr_status verify(const tr_checkpoint *checkpoint, void *payload)
-{
-    (void)payload;
-    return tr_checkpoint_verify(checkpoint);
-}
-
 tr_status tr_checkpoint_open_newest(tr_checkpoint **out, char **refused, const char *folder)
 {
-    return tr_checkpoint_open_newest_by(out, refused, folder, verify, NULL);
+    return tr_checkpoint_open_newest_by(out, refused, folder, NULL, NULL);
 }
 
 tr_status tr_checkpoint_open_newest_by(tr_checkpoint **out, char **refused, const char *folder, check_checkpoint check, void *payload)

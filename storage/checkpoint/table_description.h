@@ -10,7 +10,8 @@
 tr_job_table tr__described_table(const Trireme__Checkpoint__Table *from);
 /* Bytes of a row of the table, of a key that waits for a row, or of one that was removed. */
 uint64_t     tr__described_stride(const Trireme__Checkpoint__Table *table, const tr_part_tensor *of);
-/* Find a part's description of this table; NULL: it has none. The descriptions must be sorted by their names, as those of checked parts are. */
+/* Find a part's description of this table; NULL: it has none. The descriptions must be sorted by their names, as those of checked parts
+ * are. */
 const Trireme__Checkpoint__Table *tr__find_description(const tr_part *part, const char *name);
 
 void      tr__tables_sort(tr_part *part);

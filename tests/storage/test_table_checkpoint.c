@@ -1,5 +1,6 @@
 /* test_table_checkpoint.c - sparse tables come back from checkpoints with all their rows, whoever wrote them, or not at all. */
 #include "tests/support/expect.h"
+#include "tests/support/kept_table.h"
 
 #include <stdio.h>
 
@@ -8,115 +9,13 @@
 #include "storage/checkpoint/rows_ahead.h"
 #include "storage/table/table_var.h"
 
-enum { WIDTH = 3, KEYS = 5000 };
-
-static int64_t key[KEYS];
-
-static tr_table_config config_of(uint32_t entry_count)
-{
-    return (tr_table_config){.dtype = TR_BF16, .width = WIDTH, .states = 1, .state_value = {0.5f}, .init = TR_TABLE_NORMAL, .b = 1,
-                             .random_key = 5, .entry_count = entry_count};
-}
-
-/* Touch some keys: new rows, candidates. */
-static void touch(tr_table *t, uint64_t step, int64_t first, int64_t n)
-{
-    uint32_t slots[KEYS];
-    float    values[KEYS * WIDTH], states[KEYS * WIDTH];
-    float   *state = states;
-
-    for (int64_t i = 0; i < n * WIDTH; i++) {
-        values[i] = (float)(step + (uint64_t)i % 7);
-        states[i] = (float)i;
-    }
-    EXPECT_OK(tr_table_begin(t, step));
-    EXPECT_OK(tr_table_take(t, slots, key + first, n));
-    EXPECT_OK(tr_table_scatter(t, slots, n, values, (const float *const *)&state));
-}
-
-static tr_table *make(const tr_table_config *config, uint32_t first_shard, uint32_t shards)
-{
-    const tr_table_segment place = {NULL, first_shard, shards, 0};
-    tr_table            *t = NULL;
-
-    EXPECT_OK(tr_table_create(&t, config, &place));
-    return t;
-}
-
-static tr_job_table about(const tr_table *t, const char *name, int64_t updates)
-{
-    const tr_table_config *c = tr_table_get_config(t);
-    tr_job_table           out = {.name = name, .dtype = c->dtype, .width = c->width, .states = c->states, .init = (int)c->init, .a = c->a,
-                                  .b = c->b, .random_key = c->random_key, .entry_count = c->entry_count, .updates = updates,
-                                  .first_rows = t};
-
-    memcpy(out.state_value, c->state_value, sizeof out.state_value);
-    return out;
-}
-
-static tr_table *filled(uint32_t entry_count)
-{
-    const tr_table_config config = config_of(entry_count);
-    tr_table             *t = make(&config, 0, TR_SHARDS);
-
-    for (int i = 0; i < KEYS; i++)
-        key[i] = (int64_t)tr_hash_u64((uint64_t)i);
-    touch(t, 1, 0, KEYS);
-    touch(t, 2, 100, 3000);
-    touch(t, 3, 1000, 1000);
-    return t;
-}
-
-/* The same rows and candidates, shard by shard in any order. */
-static void expect_same(const tr_table *a, const tr_table *b)
-{
-    tr_table_report x, y;
-    int64_t         seen = 0;
-
-    tr_table_get_report(a, &x);
-    tr_table_get_report(b, &y);
-    assert_int_equal(x.rows, y.rows);
-    assert_int_equal(x.candidates, y.candidates);
-    for (uint32_t shard = 0; shard < TR_SHARDS; shard++) {
-        void    *rows[2];
-        uint64_t bytes[2];
-        EXPECT_OK(tr_table_pack(a, shard, &rows[0], &bytes[0]));
-        EXPECT_OK(tr_table_pack(b, shard, &rows[1], &bytes[1]));
-        assert_int_equal(bytes[0], bytes[1]);
-        for (uint64_t i = 0; i < bytes[0]; i += x.row_bytes)
-            for (uint64_t j = 0; j < bytes[0]; j += x.row_bytes)
-                seen += !memcmp((char *)rows[0] + i, (char *)rows[1] + j, x.row_bytes);
-        free(rows[0]);
-        free(rows[1]);
-    }
-    assert_int_equal(seen, x.rows);
-}
-
-static tr_checkpoint *open_in(const char *folder, int64_t step)
-{
-    char          *path = tr_checkpoint_path(folder, step);
-    tr_checkpoint *c = NULL;
-
-    EXPECT_OK(tr_checkpoint_open(&c, path));
-    EXPECT_OK(tr_checkpoint_verify(c));
-    free(path);
-    return c;
-}
-
-static tr_table_var *var_of(tr_scope *scope, const char *name)
-{
-    tr_table_var *tv = NULL;
-    EXPECT_OK(tr_table_var_of(&tv, tr_scope_find(scope, name), "test", name));
-    return tv;
-}
-
 TEST(tables_of_one_process_come_back)
 {
     const tr_checkpoint_facts facts = {.step = 9, .mode = "local"};
     const char               *folder = test_path("one");
-    tr_table                 *t = filled(2);
+    tr_table                 *t = kept_filled(2);
     const float               number = 7;
-    tr_job_table              words = about(t, "words", 3), none = about(t, "none", 0), found;
+    tr_job_table              words = kept_about(t, "words", 3), none = kept_about(t, "none", 0), found;
     int64_t                   rows;
 
     none.first_rows = NULL;                        /* nothing was ever updated */
@@ -124,7 +23,7 @@ TEST(tables_of_one_process_come_back)
                                {.name = "words", .kind = TR_STATE_TABLE, .data = &words},
                                {.name = "none", .kind = TR_STATE_TABLE, .data = &none}};
     EXPECT_OK(tr_checkpoint_save(NULL, folder, &facts, 3, states, 0));
-    tr_checkpoint *c = open_in(folder, 9);
+    tr_checkpoint *c = kept_open_in(folder, 9);
     assert_int_equal(tr_checkpoint_count(c), 1);
     assert_int_equal(tr_checkpoint_tables(c), 2);
     tr_checkpoint_table(&found, &rows, c, 0);
@@ -136,11 +35,11 @@ TEST(tables_of_one_process_come_back)
 
     tr_scope *scope = tr_scope_new(NULL);
     EXPECT_OK(tr_checkpoint_load_table(scope, c, 1));
-    expect_same(t, var_of(scope, "words")->table);
-    assert_int_equal(var_of(scope, "words")->updates, 3);
-    touch(t, 4, 0, KEYS);                          /* candidates have their counts */
-    touch(var_of(scope, "words")->table, 4, 0, KEYS);
-    expect_same(t, var_of(scope, "words")->table);
+    kept_expect_same(t, kept_var(scope, "words")->table);
+    assert_int_equal(kept_var(scope, "words")->updates, 3);
+    kept_touch(t, 4, 0, KEPT_KEYS);                          /* candidates have their counts */
+    kept_touch(kept_var(scope, "words")->table, 4, 0, KEPT_KEYS);
+    kept_expect_same(t, kept_var(scope, "words")->table);
     EXPECT_FAIL(TR_ERANGE, "table 2; there are 2", tr_checkpoint_load_table(scope, c, 2));
     tr_scope_free(scope);
     tr_checkpoint_free(c);
@@ -150,7 +49,7 @@ TEST(tables_of_one_process_come_back)
 /* What three servers have of a table. */
 static tr_part *write_part(const char *folder, int server, const tr_table *whole, const uint32_t snapshots[4], uint64_t snapshot)
 {
-    tr_table *mine = make(tr_table_get_config(whole), snapshots[server], snapshots[server + 1] - snapshots[server]);
+    tr_table *mine = kept_make(tr_table_get_config(whole), snapshots[server], snapshots[server + 1] - snapshots[server]);
     void     *rows;
     uint64_t  bytes;
     tr_part  *part = NULL;
@@ -164,7 +63,7 @@ static tr_part *write_part(const char *folder, int server, const tr_table *whole
         EXPECT_OK(tr_table_unpack_candidates(mine, rows, bytes));
         free(rows);
     }
-    const tr_job_table words = about(mine, "words", 10 + server);
+    const tr_job_table words = kept_about(mine, "words", 10 + server);
     const tr_checkpoint_item     state = {.name = "words", .kind = TR_STATE_TABLE, .data = &words};
     EXPECT_OK(tr_tables_snapshot(1, &state, 0, 0));
     EXPECT_OK(tr_part_write(&part, folder, name, 1, &state));
@@ -192,16 +91,16 @@ static void write_parts(const char *folder, const tr_table *whole, const uint32_
 TEST(shards_of_several_servers_are_one_table)
 {
     const char *folder = test_path("three");
-    tr_table   *whole = filled(2);
+    tr_table   *whole = kept_filled(2);
     tr_scope   *scope = tr_scope_new(NULL);
     void       *rows;
     int64_t     bytes;
 
     write_parts(folder, whole, (const uint32_t[]){0, 100, 101, TR_SHARDS});
-    tr_checkpoint *c = open_in(folder, 5);
+    tr_checkpoint *c = kept_open_in(folder, 5);
     EXPECT_OK(tr_checkpoint_load_table(scope, c, 0));
-    expect_same(whole, var_of(scope, "words")->table);
-    assert_int_equal(var_of(scope, "words")->updates, 12);
+    kept_expect_same(whole, kept_var(scope, "words")->table);
+    assert_int_equal(kept_var(scope, "words")->updates, 12);
     EXPECT_OK(tr_checkpoint_read_table(&rows, &bytes, c, 0));
     assert_int_equal(bytes, 3000 * (int64_t)tr_table_stride(tr_table_get_config(whole)));
     tr_free(rows);
@@ -214,20 +113,20 @@ TEST(missing_shards_and_other_rows_are_refused)
 {
     const char    *folder = test_path("missing");
     char          *path = tr_checkpoint_path(folder, 5);
-    tr_table      *whole = filled(0);
+    tr_table      *whole = kept_filled(0);
     tr_checkpoint *c = NULL;
     tr_scope      *scope = tr_scope_new(NULL);
-    tr_job_table   other = about(whole, "words", 0);
+    tr_job_table   other = kept_about(whole, "words", 0);
 
     write_parts(folder, whole, (const uint32_t[]){0, 100, 101, 1000});
     EXPECT_FAIL(TR_EFORMAT, "table 'words': it has 1024 shards, 1000 are there", tr_checkpoint_open(&c, path));
     write_parts(folder, whole, (const uint32_t[]){0, 100, 101, TR_SHARDS});
     EXPECT_OK(tr_checkpoint_open(&c, path));
-    const tr_table_config config = {.dtype = TR_FP32, .width = WIDTH};
+    const tr_table_config config = {.dtype = TR_FP32, .width = KEPT_WIDTH};
     EXPECT_OK(tr_table_var_set(tr_scope_var(scope, other.name), &config, &(tr_table_segment){.shard_count = TR_SHARDS}));
     EXPECT_FAIL(TR_ESHAPE, "has rows of 3 bfloat16 with 1 states, the program wants 3 float32 with 0",
                 tr_checkpoint_load_table(scope, c, 0));
-    assert_null(var_of(scope, "words")->table);
+    assert_null(kept_var(scope, "words")->table);
     tr_checkpoint_free(c);
     tr_scope_free(scope);
     tr_table_free(whole);
@@ -276,16 +175,16 @@ static tr_status read_share(const tr_checkpoint *c, int i, int n, tr_table *tabl
 TEST(any_number_of_readers_get_all_rows)
 {
     char     *path = tr_checkpoint_path(test_path("readers"), 5);
-    tr_table *whole = filled(2);
+    tr_table *whole = kept_filled(2);
 
     write_with_array(path, whole);
     for (int readers = 1; readers <= 5; readers++) {
-        tr_table      *table = make(tr_table_get_config(whole), 0, TR_SHARDS);
+        tr_table      *table = kept_make(tr_table_get_config(whole), 0, TR_SHARDS);
         tr_checkpoint *c = NULL;
         EXPECT_OK(tr_checkpoint_open(&c, path));
         for (int i = 0; i < readers; i++)
             EXPECT_OK(read_share(c, i, readers, table));
-        expect_same(whole, table);
+        kept_expect_same(whole, table);
         tr_table_free(table);
         tr_checkpoint_free(c);
     }
@@ -316,7 +215,7 @@ static int refusals(const tr_checkpoint *c, const tr_table_config *config)
     int count = 0;
 
     for (int i = 0; i < 3; i++) {
-        tr_table       *table = make(config, 0, TR_SHARDS);
+        tr_table       *table = kept_make(config, 0, TR_SHARDS);
         const tr_status status = read_share(c, i, 3, table);
         assert_true(status == TR_OK || status == TR_EFORMAT);
         count += status == TR_EFORMAT;
@@ -328,7 +227,7 @@ static int refusals(const tr_checkpoint *c, const tr_table_config *config)
 TEST(one_of_several_readers_finds_each_damaged_byte)
 {
     char          *path = tr_checkpoint_path(test_path("damage"), 5);
-    tr_table      *whole = filled(2);
+    tr_table      *whole = kept_filled(2);
     tr_checkpoint *c = NULL;
 
     write_with_array(path, whole);
@@ -368,7 +267,7 @@ static tr_status take_some(void *payload, const tr_part_tensor *what, const void
 static tr_table *one_shard(int rows, int width)
 {
     const tr_table_config config = {.dtype = TR_FP32, .width = width, .init = TR_TABLE_NORMAL, .b = 1, .random_key = 5};
-    tr_table             *t = make(&config, 0, TR_SHARDS);
+    tr_table             *t = kept_make(&config, 0, TR_SHARDS);
     uint32_t              slot;
 
     EXPECT_OK(tr_table_begin(t, 1));
@@ -385,17 +284,17 @@ TEST(a_shard_of_any_size_is_read_in_pieces_of_16_mib)
     const tr_checkpoint_facts facts = {.step = 5, .mode = "local"};
     const char               *folder = test_path("large");
     tr_table                 *whole = one_shard(1100, 5000);
-    tr_job_table              words = about(whole, "words", 1);
+    tr_job_table              words = kept_about(whole, "words", 1);
     const tr_checkpoint_item  item = {.name = "words", .kind = TR_STATE_TABLE, .data = &words};
     const tr_rows_wanted      wanted = {.shard_count = TR_SHARDS};
-    taken                     to = {make(tr_table_get_config(whole), 0, TR_SHARDS), 0};
+    taken                     to = {kept_make(tr_table_get_config(whole), 0, TR_SHARDS), 0};
 
     EXPECT_OK(tr_checkpoint_save(NULL, folder, &facts, 1, &item, 0));
-    tr_checkpoint *c = open_in(folder, 5);
+    tr_checkpoint *c = kept_open_in(folder, 5);
     assert_true(tr_checkpoint_bytes(c) > (20 << 20));
     EXPECT_OK(tr__checkpoint_read_rows(c, &wanted, take_some, &to));
     assert_true(to.most > (15 << 20) && to.most <= (16 << 20));
-    expect_same(whole, to.table);
+    kept_expect_same(whole, to.table);
     tr_checkpoint_free(c);
     tr_table_free(to.table);
     tr_table_free(whole);
@@ -431,9 +330,9 @@ static void write_tables(const char *folder, const tr_table_config *config, int 
 
     for (int i = 0; i < count; i++) {
         snprintf(names[i], sizeof names[i], "t%d", i);
-        t[i] = make(config, 0, TR_SHARDS);
-        touch(t[i], 1, 0, 100);
-        tables[i] = about(t[i], names[i], 1);
+        t[i] = kept_make(config, 0, TR_SHARDS);
+        kept_touch(t[i], 1, 0, 100);
+        tables[i] = kept_about(t[i], names[i], 1);
         items[i] = (tr_checkpoint_item){.name = names[i], .kind = TR_STATE_TABLE, .data = &tables[i]};
     }
     EXPECT_OK(tr_checkpoint_save(NULL, folder, &facts, count, items, 0));
@@ -455,7 +354,7 @@ static int64_t work_of(const tr_table_config *config, int tables)
     EXPECT_OK(tr_checkpoint_open(&c, path));
     EXPECT_OK(tr__checkpoint_read_rows(c, &wanted, drop_rows, &bytes));
     const int64_t work = comparisons;
-    assert_true(bytes >= (uint64_t)tables * 100 * WIDTH * 2);
+    assert_true(bytes >= (uint64_t)tables * 100 * KEPT_WIDTH * 2);
     tr_checkpoint_free(c);
     free(path);
     return work;
@@ -463,134 +362,11 @@ static int64_t work_of(const tr_table_config *config, int tables)
 
 TEST(many_tables_are_opened_and_read_in_time_that_grows_with_their_number)
 {
-    tr_table             *t = filled(0);
-    const tr_table_config config = config_of(0);
+    tr_table             *t = kept_filled(0);
+    const tr_table_config config = kept_config_of(0);
     const int64_t         few = work_of(&config, 50), many = work_of(&config, 200);
 
     assert_true(few > 0 && many < 4 * few * 3 / 2);
-/* -- checkpoints of changes ---------------------------------------------------------------------------- */
-
-/* Save the table as the checkpoint of `step`, with its changes since the one before; *base is then this one. */
-static void save_changes(const char *folder, tr_table *t, int64_t step, tr_checkpoint_base *base, int keep)
-{
-    const tr_checkpoint_facts facts = {.step = step, .mode = "local", .base = *base};
-    const tr_job_table        words = about(t, "words", step);
-    const tr_checkpoint_item  state = {.name = "words", .kind = TR_STATE_TABLE, .data = &words};
-
-    *base = (tr_checkpoint_base){.step = step};
-    EXPECT_OK(tr_checkpoint_save(&base->number, folder, &facts, 1, &state, keep));
-}
-
-static void expect_in(const char *folder, int64_t step, const tr_table *t)
-{
-    tr_checkpoint *c = open_in(folder, step);
-    tr_scope      *scope = tr_scope_new(NULL);
-    void          *rows;
-    int64_t        bytes;
-
-    EXPECT_OK(tr_checkpoint_load_table(scope, c, 0));
-    expect_same(t, var_of(scope, "words")->table);
-    EXPECT_OK(tr_checkpoint_read_table(&rows, &bytes, c, 0));
-    assert_int_equal(bytes, tr_slots_count(tr_table_slots(t)) * tr_table_stride(tr_table_get_config(t)));
-    tr_free(rows);
-    tr_scope_free(scope);
-    tr_checkpoint_free(c);
-}
-
-static int64_t bytes_in(const char *folder, int64_t step)
-{
-    tr_checkpoint *c = open_in(folder, step);
-    const int64_t  bytes = tr_checkpoint_bytes(c);
-
-    tr_checkpoint_free(c);
-    return bytes;
-}
-
-TEST(changes_and_what_they_build_on_are_the_whole_table)
-{
-    const char           *folder = test_path("changes");
-    tr_table_config       config = config_of(2);
-    tr_checkpoint_base    base = {0};
-    uint64_t              removed = 0, all = 0;
-
-    config.max_age = 40;
-    tr_table *t = make(&config, 0, TR_SHARDS);
-    for (int i = 0; i < KEYS; i++)
-        key[i] = (int64_t)tr_hash_u64((uint64_t)i);
-    touch(t, 1, 0, KEYS);
-    touch(t, 2, 0, KEYS);
-    save_changes(folder, t, 2, &base, 0);
-    for (uint64_t step = 3; step <= 80; step++) {
-        touch(t, step, (int64_t)(step * 37 % 4000), 60);          /* rows come back after they were removed, and are counted anew */
-        EXPECT_OK(tr_table_evict(t, step, &removed));
-        all += removed;
-        if (step % 4 == 0)
-            save_changes(folder, t, (int64_t)step, &base, 0);
-        if (step % 16 == 0)
-            expect_in(folder, (int64_t)step, t);
-    }
-    assert_true(all > 20);
-    expect_in(folder, 80, t);
-    assert_true(bytes_in(folder, 80) * 10 < bytes_in(folder, 2));
-    const uint16_t        halves[WIDTH] = {0x3f80, 0, 0};
-    EXPECT_OK(tr_table_set_values(t, key[7], halves));           /* no update says so: the next one is full */
-    save_changes(folder, t, 81, &base, 0);
-    tr_checkpoint *c = open_in(folder, 81);
-    assert_int_equal(tr_checkpoint_base_step(c), -1);
-    tr_checkpoint_free(c);
-    expect_in(folder, 81, t);
-    tr_table_free(t);
-}
-
-TEST(checkpoints_stay_that_others_build_on)
-{
-    const char        *folder = test_path("bases");
-    tr_checkpoint_base base = {0}, none = {0};
-    tr_table          *t = filled(2);
-    int64_t            steps[16];
-
-    for (int64_t step = 4; step <= 9; step++) {
-        touch(t, (uint64_t)step, step * 100, 50);
-        save_changes(folder, t, step, &base, 1);
-    }
-    assert_int_equal(tr_checkpoint_list(steps, 16, folder), 6);
-    touch(t, 10, 0, 50);
-    base = none;
-    save_changes(folder, t, 10, &base, 1);             /* a full one: nothing before it is needed */
-    assert_int_equal(tr_checkpoint_list(steps, 16, folder), 1);
-    expect_in(folder, 10, t);
-    tr_table_free(t);
-}
-
-TEST(a_base_that_is_missing_damaged_or_another_one_is_refused)
-{
-    const char        *folder = test_path("no_base");
-    tr_checkpoint_base base = {0}, first;
-    tr_table          *t = filled(2);
-    char              *path = tr_checkpoint_path(folder, 5), *below = tr_checkpoint_path(folder, 4);
-    tr_checkpoint     *c = NULL;
-
-    save_changes(folder, t, 4, &base, 0);
-    first = base;
-    touch(t, 5, 0, 50);
-    save_changes(folder, t, 5, &base, 0);
-    c = open_in(folder, 4);
-    flip(below, tr__checkpoint_manifest(c)->parts[0]->file, 4000);
-    tr_checkpoint_free(c);
-    EXPECT_OK(tr_checkpoint_open(&c, path));
-    EXPECT_FAIL(TR_EFORMAT, "step-000000004/part-00000-of-00001", tr_checkpoint_verify(c));
-    tr_checkpoint_free(c);
-
-    tr_checkpoint_base again = {0};
-    save_changes(folder, t, 4, &again, 0);             /* another checkpoint of the same step takes its place */
-    EXPECT_FAIL(TR_EFORMAT, "has the changes since the checkpoint of step 4", tr_checkpoint_open(&c, path));
-    const tr_checkpoint_facts facts = {.step = 6, .mode = "local", .base = first};
-    const tr_job_table        words = about(t, "words", 6);
-    const tr_checkpoint_item  item = {.name = "words", .kind = TR_STATE_TABLE, .data = &words};
-    EXPECT_FAIL(TR_EFORMAT, "is another checkpoint than the one whose changes are to be written",
-                tr_checkpoint_save(NULL, folder, &facts, 1, &item, 0));
-    free(path);
-    free(below);
     tr_table_free(t);
 }
 
@@ -604,9 +380,6 @@ int main(void)
         cmocka_unit_test(one_of_several_readers_finds_each_damaged_byte),
         cmocka_unit_test(a_shard_of_any_size_is_read_in_pieces_of_16_mib),
         cmocka_unit_test(many_tables_are_opened_and_read_in_time_that_grows_with_their_number),
-        cmocka_unit_test(changes_and_what_they_build_on_are_the_whole_table),
-        cmocka_unit_test(checkpoints_stay_that_others_build_on),
-        cmocka_unit_test(a_base_that_is_missing_damaged_or_another_one_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,9 +38,9 @@ def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None
 
     A checkpoint is written in the background every ``every_steps`` steps or ``every_seconds`` seconds (default: ten minutes), and once at
     the end. The newest ``keep`` stay. Of ``full_every`` checkpoints in a row one is full; the others have, of sparse tables, the rows that
-    have changed since the one before, and a checkpoint that others build on stays as long as they do. With ``resume`` the training goes on from the newest valid checkpoint, if there is one. ``position``
-    returns the bytes that a reader needs to find its place again; ``resumed`` needs no position. ``trireme launch --checkpoint`` takes
-    precedence over all this.
+    have changed since the one before, and a checkpoint that others build on stays as long as they do. With ``resume`` the training goes
+    on from the newest valid checkpoint, if there is one. ``position`` returns the bytes that a reader needs to find its place again;
+    ``resumed`` needs no position. ``trireme launch --checkpoint`` takes precedence over all this.
 
     A folder belongs to one run. A training that begins refuses a folder with checkpoints of another run; with ``anew`` it moves them into
     ``folder/aside-DATE``. With ``resume`` it refuses those of another script.
