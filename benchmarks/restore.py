@@ -123,8 +123,8 @@ def main() -> None:
             plain, ours = (statistics.median(one[i] for one in rounds) for i in range(2))
             ratios = sorted(one[1] / one[0] for one in rounds)
             spread = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
-            print(f"| {servers} | {plain:.2f} s | {size / plain / 1e9:.2f} | {ours:.2f} s | {spread} | {max(one[2] for one in rounds):.0f} MB |",
-                  flush=True)
+            memory = max(one[2] for one in rounds)
+            print(f"| {servers} | {plain:.2f} s | {size / plain / 1e9:.2f} | {ours:.2f} s | {spread} | {memory:.0f} MB |", flush=True)
 
 
 if __name__ == "__main__":
