@@ -118,7 +118,8 @@ static void go_back(void *self, const tr_commit *commit)
     tr_state_go_back(sp->state, commit);
     for (uint32_t i = 0; i < sp->table_count; i++)
         tr_table_go_back(sp->table[i]->table, sp->table[i]->before + tr_state_committed(sp->state).updates);
-    tr__server_program_switch(sp);
+    if (sp->plan)                                  /* otherwise tr__server_program_ready takes the side from the state */
+        tr__server_program_switch(sp);
 }
 
 /* == parameters and tables ======================================================================= */

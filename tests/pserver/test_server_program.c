@@ -1,12 +1,15 @@
-/* test_server_program.c - an update with values that trainers have set: what it reads, and what others read meanwhile. */
+/* test_server_program.c - an update with values that trainers have set: what it reads, and what others read meanwhile; the state that a
+ * process finds after a death. */
 #include "pserver/store/server_store.h"
 
+#include "framework/base/memory.h"
 #include "proto/pserver.pb-c.h"
 #include "pserver/trireme_dist.h"
 #include "tests/support/net.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { W, RATE, VALUES };
 
@@ -22,7 +25,9 @@ static Trireme__Pserver__Value value_of(const char *name, int64_t *count)
     return v;
 }
 
-/* w -= rate * gradient, for two elements: whole in `async`, where gradients of trainers are apart. */
+static const tr_server_part PART = {TR_DUTY_SERVER, .trainers = 1, .newest = -1, .first_generation = 1};
+
+/* w -= rate * gradient, for two elements: whole in `async`, where gradients of trainers are apart. The program is set up anew. */
 static tr_server_program *program_of(tr_store *store, net *n, const Trireme__Pserver__Setup **kept, const char *mode)
 {
     static int64_t                 two = 2, one = 1;
@@ -31,7 +36,6 @@ static tr_server_program *program_of(tr_store *store, net *n, const Trireme__Pse
     static Trireme__Pserver__Setup setup;
     static tr_times                applied;
     tr_server_program             *sp = tr_server_program_new(NULL, &applied);
-    const tr_server_part           part = {TR_DUTY_SERVER, .trainers = 1, .newest = -1};
     tr_policy                      policy;
     void                          *packed;
     size_t                         size;
@@ -56,7 +60,7 @@ static tr_server_program *program_of(tr_store *store, net *n, const Trireme__Pse
     setup.n_blocks = 1;
     setup.blocks = &block;
     EXPECT_OK(tr_policy_parse(&policy, mode));
-    *store = tr_server_store(sp, &part);
+    *store = tr_server_store(sp, &PART);
     EXPECT_OK(store->setup(sp, &setup, &policy, "", 1, false));
     memcpy(store->value(sp, W), (float[]){1, 2}, 8);
     memcpy(store->value(sp, RATE), (float[]){0.5f}, 4);
@@ -112,10 +116,55 @@ TEST(a_set_value_counts_with_its_update_and_not_before)
     set("async");
 }
 
+/* After a death the servers that are one update ahead undo it. */
+TEST(a_process_undoes_the_last_update_of_an_earlier_one_before_it_is_ready)
+{
+    static tr_times                applied;
+    net                            n;
+    tr_store                       store;
+    const Trireme__Pserver__Setup *setup;
+    float                          gradient[2] = {2, 4};
+    uint64_t                       settled = 1, bytes;
+    uint8_t                        flags = 0, *grads[1] = {(uint8_t *)gradient};
+    const void                    *packed;
+    tr_policy                      policy;
+    tr_commit                      commit = {.updates = 1, .settled = &settled, .trainer = &flags, .start = 1};
+
+    char *prefix = tr__must_format("trireme-test-%d", (int)getpid());
+    setenv("TRIREME_STATE", prefix, 1);
+    EXPECT_OK(tr_policy_parse(&policy, "sync"));
+    tr_server_program *sp = program_of(&store, &n, &setup, "sync");
+    const tr_update    first = {.number = 1, .grad = grads};
+    EXPECT_OK(tr_server_program_run(sp, &first));
+    store.commit(sp, &commit, true);
+    expect_w(&store, 0, 0);
+    tr_server_program_free(sp);
+
+    sp = tr_server_program_new(NULL, &applied);
+    store = tr_server_store(sp, &PART);
+    assert_true(store.last_commit(sp, &commit, &packed, &bytes));
+    assert_int_equal(commit.updates, 1);
+    EXPECT_OK(store.setup(sp, setup, &policy, "", 1, true));
+    store.go_back(sp, NULL);
+    EXPECT_OK(store.ready(sp));
+    expect_w(&store, 1, 2);
+    EXPECT_OK(tr_server_program_run(sp, &first));
+    store.commit(sp, &(tr_commit){.updates = 1, .settled = &settled, .trainer = &flags, .start = 2}, true);
+    expect_w(&store, 0, 0);
+
+    tr_server_program_over(sp);
+    tr_server_program_free(sp);
+    unsetenv("TRIREME_STATE");
+    free(prefix);
+    free(setup->program.data);
+    net_deinit(&n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_set_value_counts_with_its_update_and_not_before),
+        cmocka_unit_test(a_process_undoes_the_last_update_of_an_earlier_one_before_it_is_ready),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
