@@ -54,6 +54,13 @@ static inline float *tr__row_states(const tr_table *t, tr_slot_row *row)
     return (float *)(tr__row_values(row) + t->values_padded);
 }
 
+/* Was this row made after the update at this clock, by one that was undone and will be repeated? A key that is counted reads zeros up to the
+ * update that makes its row. */
+static inline bool tr__is_made_later(const tr_table *t, const tr_slot_row *row, uint64_t clock)
+{
+    return t->candidates && !(row->mark & TR__TOUCHES) && (int32_t)(row->last - (uint32_t)clock) > 0;
+}
+
 /* Is this key in the share that can have rows? */
 bool tr__table_is_chosen(const tr_table_config *config, int64_t key);
 /* Does a key without a row read zeros, because it waits for its row or never gets one? */

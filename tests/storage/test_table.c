@@ -335,6 +335,11 @@ TEST(a_key_is_admitted_by_its_count)
     assert_int_equal(rows_of(t), 1);               /* from now on it is there, as it begins */
     tr_table_pull(t, got, keys, 1);
     assert_memory_equal(got, first, sizeof got);
+    EXPECT_OK(tr_table_pull_before(t, got, keys, 1));
+    assert_true(got[0] == 0 && got[WIDTH - 1] == 0);
+    tr_table_go_back(t, 2);                        /* as if a kill had undone step 3: its forward pass reads what it has read before */
+    tr_table_pull(t, got, keys, 1);
+    assert_true(got[0] == 0 && got[WIDTH - 1] == 0);
     update(t, 3, keys, 1, 1);                      /* the step repeated: nothing counts twice */
     tr_table_pull(t, got, keys, 1);
     assert_memory_equal(got, first, sizeof got);
