@@ -161,14 +161,19 @@ tr_status tr_table_attach(tr_table **out, const tr_table_config *config, const t
 
 void tr_table_go_back(tr_table *table, uint64_t step)
 {
-    if (tr_undo_step(table->undo) > step)
+    const uint64_t last = tr_undo_step(table->undo), ahead = tr__table_notes_of(table)->ahead;
+
+    if (last > step) {
         tr_undo_roll_back(table->undo, table->rows);
-    table->step = step + tr__table_notes_of(table)->ahead;
+        table->undone = last + ahead;
+    }
+    table->step = step + ahead;
 }
 
 tr_status tr_table_begin(tr_table *table, uint64_t step)
 {
     table->step = step + tr__table_notes_of(table)->ahead;
+    table->undone = 0;
     return tr_undo_begin(table->undo, step);
 }
 

@@ -115,20 +115,13 @@ static tr_status take_absent(uint32_t *out, tr_table *t, int64_t key)
     return TR_OK;
 }
 
-/* A row that this same step made when the key's count was complete. It is found when the step is repeated after a kill. */
-static bool is_made_now(const tr_table *t, uint32_t slot)
-{
-    const tr_slot_row *row = tr__table_row(t, slot);
-    return t->candidates && !(row->mark & TR__TOUCHES) && row->last == (uint32_t)t->step;
-}
-
 static tr_status take_found(tr_table *table, uint32_t *slots, const int64_t *keys, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         if (slots[i] == TR_SLOT_NONE)
             TR_TRY(take_absent(&slots[i], table, keys[i]));
-        else if (table->candidates && is_made_now(table, slots[i]))
-            slots[i] = TR_SLOT_NONE;
+        else if (tr__is_made_by(table, tr__table_row(table, slots[i]), table->step))
+            slots[i] = TR_SLOT_NONE;                   /* the step is repeated after a kill */
     return TR_OK;
 }
 

@@ -25,8 +25,8 @@ TR_INLINE void ask_for(const tr_table *t, uint32_t slot, uint64_t bytes)
     __builtin_prefetch(row + bytes - 1);
 }
 
-/* The rows as they are after the update at this clock: the last one, or that before it. */
-TR_INLINE void read_rows(const tr_table *t, char *out, uint32_t *slot, const int64_t *keys, int n, uint64_t clock, uint64_t value_bytes)
+/* The rows as they were before the update at the clock `undone` made some; 0: as they are. */
+TR_INLINE void read_rows(const tr_table *t, char *out, uint32_t *slot, const int64_t *keys, int n, uint64_t undone, uint64_t value_bytes)
 {
     const uint64_t bytes = sizeof(tr_slot_row) + value_bytes;
 
@@ -36,7 +36,7 @@ TR_INLINE void read_rows(const tr_table *t, char *out, uint32_t *slot, const int
         if (i + AHEAD < n)
             ask_for(t, slot[i + AHEAD], bytes);
         slot[i] = tr_slots_confirm(t->slots, t->rows, t->stride, slot[i], keys[i]);
-        if (TR_LIKELY(slot[i] != TR_SLOT_NONE && !tr__is_made_later(t, tr__table_row(t, slot[i]), clock)))
+        if (TR_LIKELY(slot[i] != TR_SLOT_NONE && !tr__is_made_by(t, tr__table_row(t, slot[i]), undone)))
             tr_row_copy(out, tr__row_values(tr__table_row(t, slot[i])), value_bytes);
         else if (tr__table_reads_zeros(&t->config, keys[i]))
             memset(out, 0, value_bytes);
@@ -68,30 +68,30 @@ TR_INLINE void read_rows(const tr_table *t, char *out, uint32_t *slot, const int
         call(__VA_ARGS__, bytes);               \
     }
 
-static void pull_batch(const tr_table *t, char *out, uint32_t *slot, const int64_t *keys, int n, uint64_t clock)
+static void pull_batch(const tr_table *t, char *out, uint32_t *slot, const int64_t *keys, int n, uint64_t undone)
 {
     tr_slots_guess(t->slots, slot, keys, n);
-    BY_ROW_BYTES(t->value_bytes, read_rows, t, out, slot, keys, n, clock);
+    BY_ROW_BYTES(t->value_bytes, read_rows, t, out, slot, keys, n, undone);
 }
 
-static void pull(const tr_table *table, void *out, const int64_t *keys, int64_t n, uint64_t clock)
+static void pull(const tr_table *table, void *out, const int64_t *keys, int64_t n, uint64_t undone)
 {
     uint32_t slot[BATCH];
 
     for (int64_t i = 0; i < n; i += BATCH)
-        pull_batch(table, (char *)out + (uint64_t)i * table->value_bytes, slot, keys + i, n - i < BATCH ? (int)(n - i) : BATCH, clock);
+        pull_batch(table, (char *)out + (uint64_t)i * table->value_bytes, slot, keys + i, n - i < BATCH ? (int)(n - i) : BATCH, undone);
 }
 
 void tr_table_pull(const tr_table *table, void *out, const int64_t *keys, int64_t n)
 {
-    pull(table, out, keys, n, table->step);
+    pull(table, out, keys, n, table->undone);
 }
 
 void tr_table_pull_places(const tr_table *table, void *out, uint32_t *slots, const int64_t *keys, int64_t n)
 {
     for (int64_t i = 0; i < n; i += BATCH)
         pull_batch(table, (char *)out + (uint64_t)i * table->value_bytes, slots + i, keys + i, n - i < BATCH ? (int)(n - i) : BATCH,
-                   table->step);
+                   table->undone);
 }
 
 /* -- rows before the last update ---------------------------------------------------------------------- */
@@ -134,7 +134,7 @@ tr_status tr_table_pull_before(const tr_table *table, void *out, const int64_t *
         free(b.wanted);
         return tr_fail(TR_ENOMEM, "no memory for the slots of %lld keys", (long long)n);
     }
-    pull(table, out, keys, n, table->step - 1);
+    pull(table, out, keys, n, table->step);
     tr_slots_find(table->slots, slots, keys, n);
     for (int64_t i = 0; i < n; i++)
         if (slots[i] != TR_SLOT_NONE)

@@ -12,6 +12,7 @@ struct tr_table {
     tr_slots       *slots, *candidates;
     tr_undo        *undo;
     uint64_t        step;             /* the table's clock at the update that was begun last: its step plus what the notes say */
+    uint64_t        undone;           /* the clock of an update that was undone, until one is begun: rows that it made are there; or 0 */
     uint64_t        value_bytes, values_padded;
     char           *rows;
     uint64_t        stride;
@@ -54,11 +55,11 @@ static inline float *tr__row_states(const tr_table *t, tr_slot_row *row)
     return (float *)(tr__row_values(row) + t->values_padded);
 }
 
-/* Was this row made after the update at this clock, by one that was undone and will be repeated? A key that is counted reads zeros up to the
- * update that makes its row. */
-static inline bool tr__is_made_later(const tr_table *t, const tr_slot_row *row, uint64_t clock)
+/* Did the update at this clock make this row, of a key that was counted? The key reads zeros up to this update, which was computed from
+ * them. Clock 0: no update. */
+static inline bool tr__is_made_by(const tr_table *t, const tr_slot_row *row, uint64_t clock)
 {
-    return t->candidates && !(row->mark & TR__TOUCHES) && (int32_t)(row->last - (uint32_t)clock) > 0;
+    return clock && t->candidates && !(row->mark & TR__TOUCHES) && row->last == (uint32_t)clock;
 }
 
 /* Is this key in the share that can have rows? */

@@ -323,7 +323,12 @@ TEST(a_key_is_admitted_by_its_count)
     float           got[WIDTH], first[WIDTH];
 
     config.entry_count = 3;
-    tr_table *t = make(&config);
+    char             name[TR_SEGMENT_NAME];
+    tr_table_segment place = everywhere;
+    tr_table        *t = NULL;
+    snprintf(name, sizeof name, "trireme-test-%d-counted", (int)getpid());
+    place.name = name;
+    EXPECT_OK(tr_table_create(&t, &config, &place));
     first_value_of(&config, first, 42);
     for (uint64_t step = 1; step <= 3; step++) {
         tr_table_pull(t, got, keys, 1);
@@ -351,6 +356,7 @@ TEST(a_key_is_admitted_by_its_count)
     assert_int_equal(report.candidates, 1);
     EXPECT_OK(tr_table_check(t));
     tr_table_free(t);
+    tr_table_remove(name);
 }
 
 TEST(a_share_of_the_keys_is_admitted_whatever_the_order)
