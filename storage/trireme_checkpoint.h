@@ -122,6 +122,9 @@ TR_API tr_status tr_checkpoint_open_newest(tr_checkpoint **out, char **refused, 
 TR_API tr_status tr_checkpoint_open_newest_by(tr_checkpoint **out, char **refused, const char *folder,
                                               tr_status (*check)(const tr_checkpoint *checkpoint, void *payload), void *payload);
 TR_API void      tr_checkpoint_free(tr_checkpoint *checkpoint);
+/* Write the checkpoint anew in its place, full, so that it needs no file of the checkpoints that it builds on. `dir`: its folder's folder,
+ * which this process must have claimed. TR_EINVAL: another checkpoint builds on this one. On failure it stays as it was. */
+TR_API tr_status tr_checkpoint_compact(const tr_checkpoint *checkpoint, const char *dir);
 /* Read all parts and compare the checksums. */
 TR_API tr_status tr_checkpoint_verify(const tr_checkpoint *checkpoint);
 /* List the steps of the checkpoints in a folder, the one that was written last first, valid or not, up to `room`; return how many there are. A folder without

@@ -108,6 +108,30 @@ def test_the_command_line_says_what_a_checkpoint_builds_on(written, capsys):
     assert cli.main(["checkpoint", "verify", str(written / "changes")]) == 0
 
 
+def test_a_compacted_checkpoint_needs_no_other_and_differs_in_nothing(written, tmp_path, capsys):
+    folder = up_to(13, written / "changes", tmp_path)
+    step = folder / "step-000000013"
+    assert cli.main(["checkpoint", "compact", str(folder), "--step", "12"]) == 2
+    assert "that of step 13 builds on it" in capsys.readouterr().err
+    assert cli.main(["checkpoint", "compact", str(folder)]) == 0
+    assert "of changes since step 12 before" in capsys.readouterr().out
+    for older in folder.glob("step-*"):
+        if older != step:
+            shutil.rmtree(older)
+    found = checkpoints.find(folder, 13)
+    found.verify()
+    assert found.base_step is None
+    assert cli.main(["checkpoint", "diff", str(step), str(written / "whole" / "step-000000013")]) == 0
+    assert cli.main(["checkpoint", "diff", str(step), str(written / "whole" / "step-000000012")]) == 1
+    said = capsys.readouterr().out
+    assert "words.table: " in said and "rows changed" in said and "fc_0.w_0: " in said
+    text = launch(3, 2, *ARGS, "--out", tmp_path / "r.npz", script=TABLES, options=keep(folder, 5, "--resume"))
+    assert "going on from step 13" in text
+    got, want = results(tmp_path / "r.npz"), results(written / "whole.npz")
+    for name in ("words", "user", "fc"):
+        np.testing.assert_array_equal(got[name], want[name], err_msg=name)
+
+
 @pytest.mark.parametrize("victim", [0, 1, 2])
 def test_a_rank_that_dies_while_changes_are_written(victim, tmp_path):
     """A checkpoint in every step: whatever is under way, the job goes on and what is there is whole."""

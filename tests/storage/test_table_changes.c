@@ -2,7 +2,10 @@
 #include "tests/support/expect.h"
 #include "tests/support/kept_table.h"
 
+#include <signal.h>
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "framework/tensors/random.h"
 
@@ -147,12 +150,97 @@ TEST(a_base_that_is_missing_damaged_or_another_one_is_refused)
     tr_table_free(t);
 }
 
+/* -- writers that die ---------------------------------------------------------------------------------- */
+
+static tr_table_config config_of_writer(void)
+{
+    tr_table_config config = kept_config_of(2);
+
+    config.max_age = 12;
+    return config;
+}
+
+/* What step `step` does to the table. */
+static void make_step(tr_table *t, uint64_t step)
+{
+    uint64_t removed;
+
+    kept_touch(t, step, (int64_t)(step * 131 % 4000), 150);
+    EXPECT_OK(tr_table_evict(t, step, &removed));
+}
+
+/* Go on from the newest checkpoint, and write one after each step: of three in a row one is full, and two stay. */
+static void write_for_ever(const char *folder)
+{
+    const tr_table_config config = config_of_writer();
+    tr_scope             *scope = tr_scope_new(NULL);
+    tr_checkpoint        *c = NULL;
+    tr_checkpoint_base    base = {0}, none = {0};
+    char                 *refused;
+    uint64_t              step = 0;
+    tr_table             *t;
+
+    if (tr_checkpoint_open_newest(&c, &refused, folder) == TR_OK) {
+        step = (uint64_t)tr_checkpoint_step(c);
+        EXPECT_OK(tr_checkpoint_load_table(scope, c, 0));
+        t = kept_var(scope, "words")->table;
+    } else {
+        t = kept_make(&config, 0, TR_SHARDS);
+    }
+    for (;;) {
+        make_step(t, ++step);
+        save_changes(folder, t, (int64_t)step, &base, 2);
+        base = step % 3 == 0 ? none : base;
+    }
+}
+
+TEST(a_killed_writer_of_changes_leaves_only_whole_tables)
+{
+    enum { ROUNDS = 25 };
+    const char           *folder = test_path("killed");
+    const tr_table_config config = config_of_writer();
+    tr_table             *want = kept_make(&config, 0, TR_SHARDS);
+    uint64_t              last = 0, limit = 40000;     /* microseconds: doubled while nothing gets done */
+    char                 *said = NULL;
+
+    for (int i = 0; i < KEPT_KEYS; i++)
+        kept_key[i] = (int64_t)tr_hash_u64((uint64_t)i);
+    EXPECT_OK(tr_checkpoint_claim(&said, folder, TR_ENTRY_BEGIN, NULL));
+    for (int round = 0; round < ROUNDS; round++) {
+        const uint64_t before = last;
+        const pid_t    child = fork();
+        int            how;
+        if (child == 0)
+            write_for_ever(folder);
+        usleep((useconds_t)tr_random_below(13, (uint64_t)round, limit));
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, &how, 0), child);
+        assert_true(WIFSIGNALED(how));
+        tr_checkpoint *c = NULL;
+        char          *refused = NULL;
+        if (tr_checkpoint_open_newest(&c, &refused, folder) == TR_OK) {
+            assert_null(refused);
+            assert_true((uint64_t)tr_checkpoint_step(c) >= last);      /* what was there stays */
+            while (last < (uint64_t)tr_checkpoint_step(c))
+                make_step(want, ++last);
+            expect_in(folder, (int64_t)last, want);
+        }
+        limit *= last == before && limit < 4000000 ? 2 : 1;
+        tr_checkpoint_free(c);
+        tr_free(refused);
+    }
+    assert_true(last > 10);
+    tr_free(said);
+    tr_table_free(want);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changes_and_what_they_build_on_are_the_whole_table),
         cmocka_unit_test(checkpoints_stay_that_others_build_on),
         cmocka_unit_test(a_base_that_is_missing_damaged_or_another_one_is_refused),
+        cmocka_unit_test(a_killed_writer_of_changes_leaves_only_whole_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,8 +40,17 @@ tr_table *kept_make(const tr_table_config *config, uint32_t first_shard, uint32_
 tr_job_table kept_about(const tr_table *t, const char *name, int64_t updates)
 {
     const tr_table_config *c = tr_table_get_config(t);
-    tr_job_table           out = {.name = name, .dtype = c->dtype, .width = c->width, .states = c->states, .init = (int)c->init, .a = c->a,
-                                  .b = c->b, .random_key = c->random_key, .entry_count = c->entry_count, .updates = updates,
+    tr_job_table           out = {.name = name,
+                                  .dtype = c->dtype,
+                                  .width = c->width,
+                                  .states = c->states,
+                                  .init = (int)c->init,
+                                  .a = c->a,
+                                  .b = c->b,
+                                  .random_key = c->random_key,
+                                  .entry_count = c->entry_count,
+                                  .max_age = c->max_age,
+                                  .updates = updates,
                                   .first_rows = t};
 
     memcpy(out.state_value, c->state_value, sizeof out.state_value);

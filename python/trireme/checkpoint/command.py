@@ -1,13 +1,16 @@
-"""``trireme checkpoint list|verify|export``."""
+"""``trireme checkpoint list|verify|export|compact|diff``."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
 
-from ..native.errors import InvalidArgumentError
+from .._core import lib
+from ..native.errors import InvalidArgumentError, check
+from ..native.names import path_chars
 from .arrays_file import export, shown
-from .folder import steps
+from .folder import claim, steps
 from .opened import Checkpoint, find, is_one, path_of
 
 
@@ -75,6 +78,65 @@ def command_export(folder: str, step: int | None, path: str, kinds: Iterable[str
     total = sum(array.nbytes for array in written)
     print(f"{path}: {len(written)} arrays of step {checkpoint.step}, {_size(total)}")
     return 0
+
+
+def command_compact(folder: str, step: int | None) -> int:
+    """Write a checkpoint anew in its place, so that it needs no file of others. No job may keep checkpoints in the folder meanwhile."""
+    checkpoint = find(folder, step)
+    base, before = checkpoint.base_step, checkpoint.nbytes
+    if base is None:
+        print(f"{checkpoint.folder}: it is full already")
+        return 0
+    above = os.path.dirname(os.path.abspath(checkpoint.folder))
+    claim(above, lib.TR_ENTRY_RESUME)
+    check(lib.tr_checkpoint_compact(checkpoint._native.ptr, path_chars(above)))
+    print(f"{checkpoint.folder}: full, {_size(Checkpoint(checkpoint.folder).nbytes)} ({_size(before)} of changes since step {base} before)")
+    return 0
+
+
+def command_diff(folder: str, other: str) -> int:
+    """Print what differs between two checkpoints. Return 1 when something does."""
+    one, two = find(folder), find(other)
+    differ = 0
+    for name in sorted({*one.arrays, *two.arrays, *one.tables, *two.tables}):
+        text = _table_difference(one, two, name) if name in one.tables or name in two.tables else _array_difference(one, two, name)
+        if text:
+            differ += 1
+            print(f"{shown(name)}: {text}")
+    print(f"{one.folder} and {two.folder}: {f'{differ} arrays and tables differ' if differ else 'the same values'}")
+    return 1 if differ else 0
+
+
+def _missing(one: Checkpoint, two: Checkpoint, has_one: bool) -> str:
+    return f"in {(one if has_one else two).folder} alone"
+
+
+def _array_difference(one: Checkpoint, two: Checkpoint, name: str) -> str:
+    import numpy as np
+
+    if name not in one.arrays or name not in two.arrays:
+        return _missing(one, two, name in one.arrays)
+    a, b = one.arrays[name], two.arrays[name]
+    if (a.shape, a.dtype) != (b.shape, b.dtype):
+        return f"{a.dtype.name} {a.shape} and {b.dtype.name} {b.shape}"
+    differing = int(np.count_nonzero(one[name].view(f"V{a.dtype.dtype.itemsize}") != two[name].view(f"V{a.dtype.dtype.itemsize}")))
+    return f"{differing} of {one[name].size} values" if differing else ""
+
+
+def _table_difference(one: Checkpoint, two: Checkpoint, name: str) -> str:
+    import numpy as np
+
+    if name not in one.tables or name not in two.tables:
+        return _missing(one, two, name in one.tables)
+    a, b = one.table_rows(name), two.table_rows(name)
+    if a.dtype != b.dtype:
+        return f"{one.tables[name]!r} and {two.tables[name]!r}"
+    both, at, there = np.intersect1d(a["key"], b["key"], assume_unique=True, return_indices=True)
+    whole = f"V{a.dtype.itemsize}"                     # bits, and what lies behind fields is taken along
+    changed = int(np.count_nonzero(a.view(whole)[at] != b.view(whole)[there]))
+    if not changed and len(a) == len(b) == len(both):
+        return ""
+    return f"{changed} rows changed, {len(b) - len(both)} added, {len(a) - len(both)} removed"
 
 
 def _size(count: float) -> str:

@@ -273,10 +273,13 @@ def add_checkpoint(commands: argparse._SubParsersAction[_Parser]) -> None:
     listing = actions.add_parser("list", help="one line for each, the newest first")
     verify = actions.add_parser("verify", help="read them to the last byte; exit code 1 when one is damaged")
     export = actions.add_parser("export", help="write one's arrays as NumPy .npz or .safetensors")
-    for action in (listing, verify, export):
+    compact = actions.add_parser("compact", help="write one anew in its place, so that it builds on no other")
+    diff = actions.add_parser("diff", help="say what differs between two; exit code 1 when something does")
+    for action in (listing, verify, export, compact, diff):
         action.add_argument("folder", metavar="DIR")
-    for action in (verify, export):
-        action.add_argument("--step", type=whole_from(0), metavar="N", help="which one (verify: all; export: the newest valid one)")
+    for action in (verify, export, compact):
+        action.add_argument("--step", type=whole_from(0), metavar="N", help="which one (verify: all; else the newest valid one)")
+    diff.add_argument("other", metavar="DIR", help="another folder, or another checkpoint, DIR/step-000000123")
     export.add_argument("-o", "--out", required=True, metavar="FILE", help="file to write: NAME.npz or NAME.safetensors")
     export.add_argument("--parameters", action="store_true", help="the parameters alone, without the optimizers' state")
     parser.set_defaults(run=run_checkpoint, parser=parser)
@@ -366,6 +369,10 @@ def run_checkpoint(options: argparse.Namespace) -> int:
         return command.command_list(options.folder)
     if options.action == "verify":
         return command.command_verify(options.folder, options.step)
+    if options.action == "compact":
+        return command.command_compact(options.folder, options.step)
+    if options.action == "diff":
+        return command.command_diff(options.folder, options.other)
     kinds = ("parameter",) if options.parameters else KINDS
     return command.command_export(options.folder, options.step, options.out, kinds)
 
