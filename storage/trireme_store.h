@@ -1,4 +1,4 @@
-/* trireme_store.h - the C API of what runs beside a process: shell commands, and the process that reads and writes files of object stores. */
+/* trireme_store.h - the C API of what runs beside a process: shell commands, and the process that has the client of object stores. */
 #ifndef TRIREME_STORE_H
 #define TRIREME_STORE_H
 

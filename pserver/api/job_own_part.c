@@ -9,9 +9,9 @@
 #include "storage/checkpoint/checkpoint_file.h"
 #include "storage/checkpoint/folder.h"
 #include "storage/checkpoint/own_values.h"
+#include "storage/checkpoint/place.h"
 #include "storage/checkpoint/snapshot.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -336,7 +336,7 @@ static tr_manifest *read_manifest(const char *folder)
     uint8_t     *bytes;
     size_t       size;
 
-    if (tr_path_read(&bytes, &size, path, MANIFEST_MOST) == TR_OK) {
+    if (tr_place_get(&bytes, &size, path, MANIFEST_MOST) == TR_OK) {
         if (tr_manifest_parse(&manifest, bytes, size, path) != TR_OK)
             manifest = NULL;
         free(bytes);
@@ -369,10 +369,8 @@ static tr_status await_manifest(tr_manifest **out, bool *is_gone, const tr__own_
 static tr_status move(const tr_part *part, const char *from, const char *to)
 {
     char *old = tr__must_format("%s/%s", from, part->file), *new = tr__must_format("%s/%s", to, part->file);
-    tr_status status = TR_OK;
+    const tr_status status = tr_place_of(old)->move(old, new);
 
-    if (rename(old, new) != 0)
-        status = tr_fail(TR_EIO, "cannot move '%s' to '%s': %s", old, new, strerror(errno));
     free(old);
     free(new);
     return status;

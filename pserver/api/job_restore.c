@@ -3,6 +3,7 @@
 
 #include "framework/base/memory.h"
 #include "pserver/core/base/roster.h"
+#include "storage/stores/object_store.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,8 +42,8 @@ tr_status tr_job_restore(tr_job *job, const char *path, uint64_t number)
     TR_TRY(tr__job_check_trainer(job, "tr_job_restore"));
     if (job->stage >= TR__JOB_SET_UP)
         return tr_fail(TR_EINVAL, "tr_job_restore: the setup was made before");
-    if (!path || path[0] != '/')
-        return tr_fail(TR_EINVAL, "tr_job_restore: the path '%s' does not begin with '/'", path ? path : "");
+    if (!path || (path[0] != '/' && !tr_store_is_uri(path)))
+        return tr_fail(TR_EINVAL, "tr_job_restore: the path '%s' is no URI and does not begin with '/'", path ? path : "");
     tr_client_restored *restored = tr__must_array((size_t)tr_job_servers(job), sizeof *restored);
     tr__restore_call    call = {path, number, restored};
     tr_ticket           ticket;

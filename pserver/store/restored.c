@@ -3,6 +3,7 @@
 
 #include "framework/base/memory.h"
 #include "framework/tensors/random.h"
+#include "storage/checkpoint/place.h"
 #include "storage/checkpoint/rows_ahead.h"
 #include "storage/memory/segment.h"
 #include "storage/table/table_var.h"
@@ -36,13 +37,22 @@ const char *tr_server_table_name(char out[TR_SEGMENT_NAME], const char *segments
 /* == reading ===================================================================================== */
 
 /* A host that does not see the job's folder has nothing there, or a folder of its own under this name. */
+static bool sees(const char *path)
+{
+    char *manifest = tr__must_format("%s/manifest", path);
+    bool  has = true;
+
+    if (tr_place_of(path)->has_folders)
+        has = access(manifest, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR && errno != EACCES);
+    else if (tr_place_has(&has, manifest) != TR_OK)
+        has = true;                                /* opening it will say why the store does not answer */
+    free(manifest);
+    return has;
+}
+
 static tr_status open_checkpoint(tr_restored *r, const char *path, uint64_t number)
 {
-    char      *manifest = tr__must_format("%s/manifest", path);
-    const bool is_missing = access(manifest, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES);
-
-    free(manifest);
-    if (is_missing)
+    if (!sees(path))
         return tr_fail(TR_ENOTFOUND, "there is no checkpoint '%s'", path);
     TR_TRY(tr_checkpoint_open(&r->checkpoint, path));
     if (tr_checkpoint_number(r->checkpoint) != number)

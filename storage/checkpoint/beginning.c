@@ -4,17 +4,14 @@
  * the launch began. A trainer must know that place; the newest checkpoint may be a later one. */
 #include "storage/checkpoint/checkpoint.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "framework/base/memory.h"
-#include "framework/base/path.h"
-#include "framework/tensors/beside.h"
+#include "storage/checkpoint/place.h"
+#include "storage/checkpoint/run.h"
 
 static const char PREFIX[] = ".began-";
 
@@ -28,19 +25,16 @@ static char *path_in(const char *folder)
     return name && *name ? tr__must_format("%s/%s%s", folder, PREFIX, name) : NULL;
 }
 
-/* Remove the files of other launches. */
-static void remove_all(const char *folder)
+/* Remove the file of another launch. */
+static void remove_one(void *payload, const char *name)
 {
-    DIR *all = opendir(folder);
+    const char *folder = payload;
 
-    for (struct dirent *one; all && (one = readdir(all));)
-        if (!strncmp(one->d_name, PREFIX, sizeof PREFIX - 1)) {
-            char *path = tr__must_format("%s/%s", folder, one->d_name);
-            unlink(path);
-            free(path);
-        }
-    if (all)
-        closedir(all);
+    if (strncmp(name, PREFIX, sizeof PREFIX - 1) != 0)
+        return;
+    char *path = tr__must_format("%s/%s", folder, name);
+    tr_place_of(path)->remove(path);
+    free(path);
 }
 
 static void write_places(FILE *out, const tr_checkpoint *from)
@@ -57,37 +51,45 @@ static void write_places(FILE *out, const tr_checkpoint *from)
 
 void tr_beginning_write(const char *folder, const tr_checkpoint *from)
 {
-    char     *path = path_in(folder);
-    tr_beside file;
+    char  *path = path_in(folder), *text = NULL;
+    size_t size = 0;
+    FILE  *out = path ? open_memstream(&text, &size) : NULL;
 
-    if (path)
-        remove_all(folder);
-    if (path && tr_beside_open(&file, path) == TR_OK) {
+    if (out) {
+        (void)tr_place_of(folder)->list(folder, remove_one, (void *)(uintptr_t)folder);
         if (from)
-            write_places(file.out, from);
-        tr_beside_close(&file, TR_OK);             /* if this fails, a restarted job begins at the beginning */
+            write_places(out, from);
+        fclose(out);
+        (void)tr_place_put(path, text, size);      /* if this fails, a restarted job begins at the beginning */
     }
+    free(text);
     free(path);
 }
 
 void tr_beginning_read(tr_trainer_state *out, const char *folder, int index)
 {
+    enum { MOST = 1 << 26 };
     char     *path = path_in(folder);
-    FILE     *in = NULL;
+    uint8_t  *text = NULL;
+    size_t    size;
     int       known = -1;
-    long long steps, runs;
 
     *out = (tr_trainer_state){.index = index};
-    if (path && tr_path_fopen(&in, NULL, path) != TR_OK)
-        in = NULL;
-    for (int at; in && known != index && fscanf(in, "%d %lld %lld", &at, &steps, &runs) == 3;)
+    const bool is_there = path && tr_place_get(&text, &size, path, MOST) == TR_OK;
+    for (char *line = (char *)text; is_there && known != index && *line;) {
+        char *const   begin = line;
+        const int     at = (int)strtoll(line, &line, 10);
+        const int64_t steps = strtoll(line, &line, 10), runs = strtoll(line, &line, 10);
         if (at == index || at == -1) {
             known = at;
             out->steps = steps;
             out->runs = runs;
         }
-    if (in)
-        fclose(in);
+        if (line == begin)                         /* these are no numbers */
+            break;
+        line += strspn(line, "\n");
+    }
+    free(text);
     free(path);
 }
 
@@ -95,12 +97,12 @@ void tr_beginning_read(tr_trainer_state *out, const char *folder, int index)
 static double age_of(const char *path, double so_far)
 {
     struct timespec now;
-    struct stat     info;
+    double          written;
 
-    if (!path || stat(path, &info) != 0)
+    if (!path || tr_place_of(path)->look(NULL, &written, path) != TR_OK)
         return so_far;
     clock_gettime(CLOCK_REALTIME, &now);
-    const double age = (double)(now.tv_sec - info.st_mtim.tv_sec) + (double)(now.tv_nsec - info.st_mtim.tv_nsec) / 1e9;
+    const double age = (double)now.tv_sec + (double)now.tv_nsec / 1e9 - written;
     const double seen = age > 0 ? age : 0;         /* another host's clock may be ahead */
     return so_far < 0 || seen < so_far ? seen : so_far;
 }
@@ -112,7 +114,7 @@ double tr_checkpoint_age(const char *folder)
     double  age = age_of(began, -1);
 
     free(began);
-    if (tr_checkpoint_list(&step, 1, folder)) {
+    if (tr_checkpoint_list(&step, 1, folder) > 0) {
         char *newest = tr_checkpoint_path(folder, step), *manifest = tr__must_format("%s/manifest", newest);
         age = age_of(manifest, age);
         free(manifest);
@@ -126,6 +128,7 @@ void tr__beginning_remove(const char *folder)
     char *path = path_in(folder);
 
     if (path)
-        unlink(path);
+        tr_place_of(path)->remove(path);
     free(path);
+    tr__claim_end(folder);
 }

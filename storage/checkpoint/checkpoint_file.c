@@ -1,7 +1,4 @@
-/* checkpoint_file.c - a queue of chunks between the thread that makes them and the thread that writes them.
- *
- * Every few MiB the kernel is asked to begin writing to the disk. So little is left for the fsync at the end, and little memory waits for
- * the disk. (O_DIRECT, which bypasses the page cache, was a fifth slower: the disk then had one request at a time.) */
+/* checkpoint_file.c - a queue of chunks between the thread that makes them and the thread that writes them. */
 #include "storage/checkpoint/checkpoint_file.h"
 
 #include "storage/checkpoint/checkpoint.h"
@@ -14,10 +11,9 @@
 #include <unistd.h>
 
 #include "framework/base/memory.h"
-#include "framework/tensors/beside.h"
+#include "storage/checkpoint/place.h"
 
 enum { WAITING = 8 };                 /* length of the queue, in pieces */
-static const uint64_t BEGIN_WITH = 8 << 20;
 
 typedef struct piece {
     const uint8_t *data;
@@ -25,8 +21,9 @@ typedef struct piece {
 } piece;
 
 struct tr_checkpoint_file {
-    int             fd;
-    char           *folder, *path, *temporary;
+    const tr_place *place;
+    tr_new_file    *file;
+    char           *path;
     uint8_t        *chunk;            /* WAITING chunks: chunk i is for piece i, if that piece needs one */
     pthread_t       thread;
     pthread_mutex_t lock;             /* guards all fields from `piece` on */
@@ -38,39 +35,22 @@ struct tr_checkpoint_file {
     char           *error;
 };
 
-static tr_status cannot(const char *what, const char *path)
-{
-    return tr_fail(TR_EIO, "cannot %s '%s': %s", what, path, strerror(errno));
-}
-
 tr_status tr_checkpoint_sync_folder(const char *path)
 {
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     tr_status status = TR_OK;
 
+    if (tr_place_of(path)->has_folders == false)
+        return TR_OK;
     if (fd < 0)
-        return cannot("open", path);
+        return tr_fail(TR_EIO, "cannot open '%s': %s", path, strerror(errno));
     if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP)      /* some file systems cannot do this */
-        status = cannot("sync", path);
+        status = tr_fail(TR_EIO, "cannot sync '%s': %s", path, strerror(errno));
     close(fd);
     return status;
 }
 
 /* == the writing thread ============================================================================= */
-
-static tr_status write_all(const tr_checkpoint_file *f, const uint8_t *data, size_t size)
-{
-    while (size) {
-        const ssize_t done = write(f->fd, data, size);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return tr__cannot_write(f->path);
-        data += done;
-        size -= (size_t)done;
-    }
-    return TR_OK;
-}
 
 /* Wait for the next piece. False: there are no more. */
 static bool await_piece(piece *out, tr_checkpoint_file *f)
@@ -101,17 +81,11 @@ static void *run(void *payload)
 {
     tr_checkpoint_file *f = payload;
     tr_status           status = TR_OK;
-    uint64_t            written = 0, begun = 0;
     piece               p;
 
     while (await_piece(&p, f)) {
         if (status == TR_OK)
-            status = write_all(f, p.data, p.size);
-        written += p.size;
-        if (status == TR_OK && written - begun >= BEGIN_WITH) {
-            sync_file_range(f->fd, (off_t)begun, (off_t)(written - begun), SYNC_FILE_RANGE_WRITE);
-            begun = written;
-        }
+            status = f->place->write(f->file, p.data, p.size);
         finish_piece(f, status);
     }
     return NULL;
@@ -125,9 +99,7 @@ static void free_file(tr_checkpoint_file *f)
     pthread_cond_destroy(&f->changed);
     free(f->chunk);
     free(f->error);
-    free(f->folder);
     free(f->path);
-    free(f->temporary);
     free(f);
 }
 
@@ -136,14 +108,10 @@ static tr_status start(tr_checkpoint_file *f)
     f->chunk = aligned_alloc(4096, (size_t)WAITING * TR_CHECKPOINT_CHUNK);
     if (!f->chunk)
         return tr_fail(TR_ENOMEM, "no memory to write '%s'", f->path);
-    TR_TRY(tr__make_folders(f->path));
-    f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (f->fd < 0)
-        return tr__cannot_write(f->path);
+    TR_TRY(f->place->create(&f->file, f->path));
     if (!pthread_create(&f->thread, NULL, run, f))
         return TR_OK;
-    close(f->fd);
-    unlink(f->temporary);
+    f->place->finish(f->file, TR_ENOMEM);
     return tr_fail(TR_ENOMEM, "cannot start a thread to write '%s'", f->path);
 }
 
@@ -151,9 +119,8 @@ tr_status tr_checkpoint_file_open(tr_checkpoint_file **out, const char *folder, 
 {
     tr_checkpoint_file *f = tr__must_alloc(sizeof *f);
 
-    f->folder = tr__must_strdup(folder);
+    f->place = tr_place_of(folder);
     f->path = tr__must_format("%s/%s", folder, name);
-    f->temporary = tr__must_format("%s/%s.%ld.tmp", folder, name, (long)getpid());
     pthread_mutex_init(&f->lock, NULL);
     pthread_cond_init(&f->changed, NULL);
     const tr_status status = start(f);
@@ -204,17 +171,7 @@ static tr_status end(tr_checkpoint_file *f, tr_status status)
 
 tr_status tr_checkpoint_file_close(tr_checkpoint_file *file, tr_status status)
 {
-    status = end(file, status);
-    if (status == TR_OK && fsync(file->fd) != 0)
-        status = cannot("sync", file->path);
-    if (close(file->fd) != 0 && status == TR_OK)
-        status = tr__cannot_write(file->path);
-    if (status == TR_OK && rename(file->temporary, file->path) != 0)
-        status = cannot("rename a file to", file->path);
-    if (status != TR_OK)
-        unlink(file->temporary);
-    else if ((status = tr_checkpoint_sync_folder(file->folder)) != TR_OK)
-        unlink(file->path);                        /* a failed flush means that a crash of the host may undo the rename, so no file stays */
+    status = file->place->finish(file->file, end(file, status));
     free_file(file);
     return status;
 }

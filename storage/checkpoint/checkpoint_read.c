@@ -4,13 +4,11 @@
 #include "storage/checkpoint/table_description.h"
 #include "storage/util/crc32c.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "framework/base/memory.h"
+#include "storage/checkpoint/place.h"
 #include "framework/base/path.h"
 
 /* A tensor of a part. */
@@ -159,52 +157,22 @@ static void count_rows(const tr_checkpoint *c, const tr_part *part)
 
 /* == files ======================================================================================= */
 
-static tr_status read_all(int fd, uint8_t *to, size_t size, off_t at, const char *path)
+/* A missing file counts as damage. */
+static tr_status missing(tr_status status)
 {
-    while (size) {
-        const ssize_t got = pread(fd, to, size, at);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return tr_fail(TR_EIO, "cannot read '%s': %s", path, strerror(errno));
-        if (got == 0)
-            return tr_fail(TR_EFORMAT, "'%s' ends at %lld, where %zu more bytes are expected", path, (long long)at, size);
-        to += got;
-        at += got;
-        size -= (size_t)got;
-    }
-    return TR_OK;
-}
-
-/* Open a file of a checkpoint; it must lie in the checkpoint's folder. A missing file counts as damage. */
-static tr_status open_file(int *fd, uint64_t *size, char **path, const char *folder, const char *name)
-{
-    TR_TRY(tr_path_inside(path, folder, name));
-    const tr_status status = tr_path_open(fd, size, *path);
-    if (status == TR_OK)
-        return TR_OK;
-    const bool is_missing = errno == ENOENT;
-    free(*path);
-    *path = NULL;
-    return is_missing ? tr_fail(TR_EFORMAT, "%s", tr_error()) : status;
+    if (status == TR_ENOTFOUND)
+        return tr_fail(TR_EFORMAT, "%s", tr_error());
+    return status;
 }
 
 tr_status tr_manifest_read(tr_manifest **out, const char *folder)
 {
     static const uint64_t MANIFEST_MAX = 1 << 30;
-    uint8_t  *bytes = NULL;
-    char     *path;
-    uint64_t  size;
-    tr_status status;
-    int       fd;
+    uint8_t *bytes = NULL;
+    char    *path = tr__must_format("%s/manifest", folder);
+    size_t   size;
 
-    TR_TRY(open_file(&fd, &size, &path, folder, "manifest"));
-    bytes = size <= MANIFEST_MAX ? tr__must_bytes(size + 1) : NULL;
-    if (bytes)
-        status = read_all(fd, bytes, size, 0, path);
-    else
-        status = tr_fail(TR_EFORMAT, "'%s' has %llu bytes", path, (unsigned long long)size);
-    close(fd);
+    tr_status status = missing(tr_place_get(&bytes, &size, path, MANIFEST_MAX));
     if (status == TR_OK)
         status = tr_manifest_parse(out, bytes, size, path);
     free(bytes);
@@ -212,13 +180,19 @@ tr_status tr_manifest_read(tr_manifest **out, const char *folder)
     return status;
 }
 
-static tr_status open_part(int *fd, uint64_t *size, char **path, const char *folder, const tr_part *part)
+/* The path of a part's file, in the checkpoint's own folder or in that of one that it builds on; malloc'ed. */
+static tr_status path_of(char **out, const char *folder, const tr_part *part)
 {
     char           *at = tr__part_folder(part, folder);
-    const tr_status status = open_file(fd, size, path, at, part->file);
+    const tr_status status = tr_place_inside(out, at, part->file);
 
     free(at);
-    if (status == TR_OK || !part->has_of_step)
+    return status;
+}
+
+static tr_status in_base(tr_status status, const tr_part *part, const char *folder)
+{
+    if (!part->has_of_step)
         return status;
     return tr_context(status, "for '%s', which has the changes since the checkpoint of step %llu", folder,
                       (unsigned long long)part->of_step);
@@ -226,27 +200,37 @@ static tr_status open_part(int *fd, uint64_t *size, char **path, const char *fol
 
 static tr_status check_size(const tr_checkpoint *c, const tr_part *part)
 {
-    tr_status status = TR_OK;
-    char     *path;
-    uint64_t  size;
-    int       fd;
+    uint64_t size = 0;
+    char    *path;
 
-    TR_TRY(open_part(&fd, &size, &path, c->folder, part));
-    close(fd);
-    if (size != part->bytes)
+    TR_TRY(path_of(&path, c->folder, part));
+    tr_status status = missing(tr_place_of(path)->look(&size, NULL, path));
+    if (status != TR_OK)
+        status = in_base(status, part, c->folder);
+    else if (size != part->bytes)
         status = tr_fail(TR_EFORMAT, "'%s': expected %llu bytes, found %llu", path, (unsigned long long)part->bytes,
                          (unsigned long long)size);
     free(path);
     return status;
 }
 
-/* Read chunk `index` of an open part into `to`, and compare its checksum. */
-static tr_status read_chunk(const tr_part *part, int fd, const char *path, uint64_t index, uint8_t *to)
+/* An open part, whose chunks are read one after the other. */
+typedef struct open_part {
+    const tr_part  *part;
+    const tr_place *place;
+    tr_range       *range;
+    char           *path;
+} open_part;
+
+/* Read the next chunk, which has number `index`, into `to`, and compare its checksum. */
+static tr_status read_chunk(const open_part *from, uint64_t index, uint8_t *to)
 {
+    const tr_part *part = from->part;
+    const char    *path = from->path;
     const uint64_t at = index * part->chunk_bytes, left = part->bytes - at;
     const size_t   size = left < part->chunk_bytes ? left : part->chunk_bytes;
 
-    TR_TRY(read_all(fd, to, size, (off_t)at, path));
+    TR_TRY(from->place->read(from->range, to, size));
     const uint32_t got = tr_crc32c(0, to, size);
     if (got != part->checksums[index])
         return tr_fail(TR_EFORMAT, "'%s': chunk %llu (bytes %llu to %llu): expected the checksum %08x, got %08x", path,
@@ -255,22 +239,22 @@ static tr_status read_chunk(const tr_part *part, int fd, const char *path, uint6
     return TR_OK;
 }
 
-static tr_status read_range(const tr_part *part, int fd, const char *path, uint64_t offset, uint64_t bytes, uint8_t *to,
-                            uint8_t *chunk)
+static tr_status read_range(const open_part *from, uint64_t offset, uint64_t bytes, uint8_t *to, uint8_t *chunk)
 {
+    const tr_part *part = from->part;
     const uint64_t end = offset + bytes;
 
     for (uint64_t i = offset / part->chunk_bytes; offset < end; i++) {
         const uint64_t at = i * part->chunk_bytes;
         const uint64_t until = at + part->chunk_bytes < part->bytes ? at + part->chunk_bytes : part->bytes;
         if (offset == at && until <= end) {
-            TR_TRY(read_chunk(part, fd, path, i, to));
+            TR_TRY(read_chunk(from, i, to));
             to += until - at;
             offset = until;
             continue;
         }
         const uint64_t n = (until < end ? until : end) - offset;
-        TR_TRY(read_chunk(part, fd, path, i, chunk));
+        TR_TRY(read_chunk(from, i, chunk));
         memcpy(to, chunk + (offset - at), n);
         to += n;
         offset += n;
@@ -278,25 +262,38 @@ static tr_status read_range(const tr_part *part, int fd, const char *path, uint6
     return TR_OK;
 }
 
+/* Open a part at the chunk that has byte `offset`, up to the chunk that has the last one. */
+static tr_status open_at(open_part *out, const tr_part *part, const char *folder, uint64_t offset, uint64_t bytes)
+{
+    const uint64_t end = (offset + bytes + part->chunk_bytes - 1) / part->chunk_bytes * part->chunk_bytes;
+
+    *out = (open_part){.part = part, .place = tr_place_of(folder)};
+    TR_TRY(path_of(&out->path, folder, part));
+    const tr_status status = missing(out->place->open(&out->range, out->path, offset / part->chunk_bytes * part->chunk_bytes,
+                                                      end < part->bytes ? end : part->bytes));
+    if (status == TR_OK)
+        return TR_OK;
+    free(out->path);
+    return in_base(status, part, folder);
+}
+
 /* `to` NULL: only compare. */
 static tr_status with_part(const tr_part *part, const char *folder, uint64_t offset, uint64_t bytes, uint8_t *to)
 {
     uint8_t  *chunk = malloc(part->chunk_bytes);
-    char     *path = NULL;
-    uint64_t  size;
-    int       fd = -1;
-    tr_status status = chunk ? open_part(&fd, &size, &path, folder, part)
+    open_part from;
+    tr_status status = chunk ? open_at(&from, part, folder, offset, to ? bytes : part->bytes)
                              : tr_fail(TR_ENOMEM, "no memory for %llu bytes of '%s/%s'", (unsigned long long)part->chunk_bytes, folder, part->file);
 
     if (status == TR_OK) {
         if (to)
-            status = read_range(part, fd, path, offset, bytes, to, chunk);
+            status = read_range(&from, offset, bytes, to, chunk);
         for (uint64_t i = 0; !to && status == TR_OK && i < part->n_checksums; i++)
-            status = read_chunk(part, fd, path, i, chunk);
-        close(fd);
+            status = read_chunk(&from, i, chunk);
+        from.place->close(from.range);
+        free(from.path);
     }
     free(chunk);
-    free(path);
     return status;
 }
 

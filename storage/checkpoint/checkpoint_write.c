@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "framework/base/memory.h"
+#include "storage/checkpoint/place.h"
 #include "framework/tensors/dtype.h"
 #include "storage/table/table_var.h"
 
@@ -215,10 +216,12 @@ tr_status tr_part_write(tr_part **out, const char *folder, const char *name, int
 
 void tr_part_remove(const char *folder, const char *name)
 {
-    char *path = tr__must_format("%s/%s", folder, name);
+    const tr_place *place = tr_place_of(folder);
+    char           *path = tr__must_format("%s/%s", folder, name);
 
-    unlink(path);
-    rmdir(folder);                    /* fails if the folder has other parts, which stay */
+    place->remove(path);
+    if (place->has_folders)
+        place->remove(folder);        /* fails if the folder has other parts, which stay */
     free(path);
 }
 
@@ -264,9 +267,10 @@ static tr_status write_manifest(const char *dir, const char *folder, const tr_ch
     tr_checkpoint_file      *file = NULL;
     size_t                   size;
 
-    if (dir && tr__run_stamp_next(&stamp, dir, facts->step) != TR_OK) {
+    tr_status status = dir ? tr__run_stamp_next(&stamp, dir, facts->step) : TR_OK;
+    if (status != TR_OK) {
         free(trainer);
-        return TR_EEXIST;
+        return status;
     }
     describe_run(&m, &run, &stamp);
     m.step = (uint64_t)facts->step;
@@ -286,7 +290,7 @@ static tr_status write_manifest(const char *dir, const char *folder, const tr_ch
     m.tasks.len = facts->tasks_size;
     describe_trainers(&m, trainer, facts);
     uint8_t  *bytes = tr_manifest_pack(&size, &m);
-    tr_status status = tr_checkpoint_file_open(&file, folder, "manifest");
+    status = tr_checkpoint_file_open(&file, folder, "manifest");
     if (status == TR_OK)
         status = tr_checkpoint_file_close(file, tr_checkpoint_file_write(file, bytes, size));
     free(bytes);
@@ -294,6 +298,8 @@ static tr_status write_manifest(const char *dir, const char *folder, const tr_ch
     free(m.trainers);
     if (status == TR_OK)
         tr__checkpoint_clean(folder, own, parts + (part_count - own));
+    if (status == TR_OK && dir)
+        tr__claim_renew(dir);
     return status;
 }
 

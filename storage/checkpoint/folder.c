@@ -1,15 +1,13 @@
 /* folder.c - see folder.h. */
 #include "storage/checkpoint/folder.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "framework/base/memory.h"
+#include "storage/checkpoint/place.h"
 
 /* == the list =================================================================================== */
 
@@ -24,30 +22,16 @@ static bool parse_step(int64_t *step, const char *name)
     return errno == 0 && *end == '\0';
 }
 
-static bool has_manifest(int dir, const char *name)
+static void add_step(void *payload, const char *name)
 {
-    char path[300];
+    tr_folder *f = payload;
+    int64_t    step;
 
-    return (size_t)snprintf(path, sizeof path, "%s/manifest", name) < sizeof path && faccessat(dir, path, F_OK, 0) == 0;
-}
-
-static void list_all(tr_folder *f, const char *dir)
-{
-    DIR    *all = opendir(dir);
-    int     capacity = 0;
-    int64_t step;
-
-    for (struct dirent *entry; all && (entry = readdir(all));) {
-        if (!parse_step(&step, entry->d_name))
-            continue;
-        if (f->count == capacity) {
-            capacity = capacity ? 2 * capacity : 64;
-            f->item = tr__must_realloc(f->item, (size_t)capacity * sizeof *f->item);
-        }
-        f->item[f->count++] = (tr_folder_item){.step = step, .has_manifest = has_manifest(dirfd(all), entry->d_name)};
-    }
-    if (all)
-        closedir(all);
+    if (!parse_step(&step, name))
+        return;
+    if ((f->count & (f->count - 1)) == 0)          /* at a power of two the list is full: double it */
+        f->item = tr__must_realloc(f->item, (size_t)(f->count ? 2 * f->count : 1) * sizeof *f->item);
+    f->item[f->count++] = (tr_folder_item){.step = step};
 }
 
 static int by_step(const void *left, const void *right)
@@ -80,18 +64,34 @@ static void sort(tr_folder *f)
     qsort(f->item, (size_t)f->count, sizeof *f->item, newest_first);
 }
 
-void tr_folder_scan(tr_folder *out, const char *dir)
+/* A manifest that is damaged counts as one that is there. A failure: the store does not answer. */
+static tr_status read_item(tr_folder_item *item, const char *dir)
+{
+    char *path = tr_checkpoint_path(dir, item->step), *manifest = tr__must_format("%s/manifest", path);
+
+    tr_status status = tr_place_has(&item->has_manifest, manifest);
+    if (status == TR_OK && item->has_manifest)
+        status = tr_manifest_read(&item->manifest, path);
+    if (item->manifest)
+        item->order = item->manifest->has_order ? item->manifest->order : 0;
+    else if (tr_place_of(dir)->has_folders || status == TR_EFORMAT)
+        status = TR_OK;
+    free(path);
+    free(manifest);
+    return status;
+}
+
+tr_status tr_folder_scan(tr_folder *out, const char *dir)
 {
     *out = (tr_folder){0};
-    list_all(out, dir);
-    for (int i = 0; i < out->count; i++) {
-        tr_folder_item *item = &out->item[i];
-        char           *path = tr_checkpoint_path(dir, item->step);
-        if (item->has_manifest && tr_manifest_read(&item->manifest, path) == TR_OK)
-            item->order = item->manifest->has_order ? item->manifest->order : 0;
-        free(path);
-    }
-    sort(out);
+    tr_status status = tr_place_of(dir)->list(dir, add_step, out);
+    for (int i = 0; status == TR_OK && i < out->count; i++)
+        status = read_item(&out->item[i], dir);
+    if (status != TR_OK)
+        tr_folder_free(out);
+    else
+        sort(out);
+    return status;
 }
 
 void tr_folder_free(tr_folder *folder)
@@ -122,7 +122,8 @@ int tr_checkpoint_list(int64_t *steps, int room, const char *folder)
     tr_folder all;
     int       count = 0;
 
-    tr_folder_scan(&all, folder);
+    if (tr_folder_scan(&all, folder) != TR_OK)
+        return -1;
     for (int i = 0; i < all.count; i++)
         if (all.item[i].has_manifest && count++ < room)
             steps[count - 1] = all.item[i].step;
@@ -152,25 +153,39 @@ static bool is_named(const char *name, int part_count, tr_part *const *parts)
     return false;
 }
 
+typedef struct cleaning {
+    const char     *folder;
+    const tr_place *place;
+    int             part_count;
+    tr_part *const *parts;
+} cleaning;
+
+static void clean_one(void *payload, const char *name)
+{
+    const cleaning *c = payload;
+
+    if (!is_ours(name) || is_named(name, c->part_count, c->parts))
+        return;
+    char *path = tr__must_format("%s/%s", c->folder, name);
+    c->place->remove(path);
+    free(path);
+}
+
 void tr__checkpoint_clean(const char *folder, int part_count, tr_part *const *parts)
 {
-    DIR *dir = opendir(folder);
+    cleaning c = {folder, tr_place_of(folder), part_count, parts};
 
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        if (!is_ours(entry->d_name) || is_named(entry->d_name, part_count, parts))
-            continue;
-        unlinkat(dirfd(dir), entry->d_name, 0);
-    }
-    if (dir)
-        closedir(dir);
+    c.place->list(folder, clean_one, &c);
 }
 
 void tr__checkpoint_remove(const char *folder)
 {
-    char *manifest = tr__must_format("%s/manifest", folder);
+    const tr_place *place = tr_place_of(folder);
+    char           *manifest = tr__must_format("%s/manifest", folder);
 
-    unlink(manifest);                 /* from here on the folder is no checkpoint */
+    place->remove(manifest);          /* from here on the folder is no checkpoint */
     tr__checkpoint_clean(folder, 0, NULL);
-    rmdir(folder);                    /* fails if the folder has other files, which stay */
+    if (place->has_folders)
+        place->remove(folder);        /* fails if the folder has other files, which stay */
     free(manifest);
 }

@@ -19,8 +19,9 @@ typedef struct tr_folder {
     int             count;
 } tr_folder;
 
-/* Read the manifests of a folder, and list its incomplete checkpoints, too. A folder that does not exist holds none. */
-void tr_folder_scan(tr_folder *out, const char *dir);
+/* Read the manifests of a folder, and list its incomplete checkpoints, too. A folder that does not exist holds none. A failure: a store does
+ * not answer; there is nothing to free. */
+tr_status tr_folder_scan(tr_folder *out, const char *dir);
 void tr_folder_free(tr_folder *folder);
 /* The run of a checkpoint; its number is 0 where that is not known. */
 tr_checkpoint_run tr_folder_run(const tr_folder_item *item);

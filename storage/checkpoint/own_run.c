@@ -3,6 +3,7 @@
 
 #include "framework/base/fork_lock.h"
 #include "framework/base/memory.h"
+#include "storage/checkpoint/place.h"
 
 /* A folder that this process knows. It stays known until the process ends. */
 typedef struct known {
@@ -36,6 +37,17 @@ static known *find_or_add(const struct stat *folder)
     return one;
 }
 
+bool tr__folder_identity(struct stat *out, const char *folder)
+{
+    if (tr_place_of(folder)->has_folders)
+        return stat(folder, out) == 0;
+    uint64_t hash = 0xcbf29ce484222325;            /* FNV-1a of the URI */
+    for (const char *c = folder; *c; c++)
+        hash = (hash ^ (uint8_t)*c) * 0x100000001b3;
+    *out = (struct stat){.st_dev = (dev_t)-1, .st_ino = (ino_t)hash};
+    return true;
+}
+
 /* == the run ==================================================================================== */
 
 tr__own_run tr__own_run_in(const char *folder)
@@ -43,7 +55,7 @@ tr__own_run tr__own_run_in(const char *folder)
     struct stat info;
     tr__own_run mine = {0};
 
-    if (stat(folder, &info) != 0)
+    if (!tr__folder_identity(&info, folder))
         return mine;
     tr__fork_lock_take(&lock);
     const known *one = find(&info);
@@ -57,7 +69,7 @@ void tr__own_run_set(const char *folder, tr__own_run mine)
 {
     struct stat info;
 
-    if (stat(folder, &info) != 0)
+    if (!tr__folder_identity(&info, folder))
         return;
     tr__fork_lock_take(&lock);
     find_or_add(&info)->mine = mine;

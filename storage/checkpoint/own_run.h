@@ -17,6 +17,8 @@ typedef struct tr__own_run {
 tr__own_run tr__own_run_in(const char *folder);
 void        tr__own_run_set(const char *folder, tr__own_run mine);
 
+/* What a folder is known by. False: there is none. */
+bool      tr__folder_identity(struct stat *out, const char *folder);
 /* The file that holds the lock stays open until the process ends. */
 bool      tr__folder_is_locked(const struct stat *folder);
 void      tr__folder_note_lock(const struct stat *folder);

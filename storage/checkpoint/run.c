@@ -14,6 +14,7 @@
 
 #include "framework/base/fork_lock.h"
 #include "framework/base/memory.h"
+#include "storage/checkpoint/place.h"
 
 static tr_fork_lock      lock = TR_FORK_LOCK_INIT;
 static tr_checkpoint_run own;         /* of this process, once it is known; `command` is malloc'ed or NULL */
@@ -186,7 +187,7 @@ tr_status tr__run_stamp_next(tr__run_stamp *out, const char *folder, int64_t ste
     *out = (tr__run_stamp){0};
     if (!mine.number)
         return TR_OK;
-    tr_folder_scan(&all, folder);
+    TR_TRY(tr_folder_scan(&all, folder));
     mine = agreed_run(mine, folder, &all);
     for (int i = 0; i < all.count; i++) {
         const tr_folder_item *item = &all.item[i];
@@ -340,6 +341,8 @@ static tr_status enter(char **said, tr__own_run *mine, const char *folder, tr_ch
     const tr_folder_item *foreign = find_foreign(all, mine->number, takes_unnamed);
     if (!foreign)
         return TR_OK;
+    if (entry == TR_ENTRY_ANEW && !tr_place_of(folder)->has_folders)
+        return tr_fail(TR_EUNSUPPORTED, "checkpoint: the folder '%s' holds checkpoints of another run, which a store cannot move", folder);
     return entry == TR_ENTRY_ANEW ? put_aside(said, folder, all, mine->number, takes_unnamed) : refuse_begin(folder, foreign);
 }
 
@@ -353,7 +356,7 @@ tr_status tr__run_enter(char **said, const char *folder, tr_checkpoint_entry ent
         set_command(command);
     if (mine.is_settled)
         return TR_OK;
-    tr_folder_scan(&all, folder);
+    TR_TRY(tr_folder_scan(&all, folder));
     const tr_status status = enter(said, &mine, folder, entry, command, &all);
     tr_folder_free(&all);
     mine.is_settled = true;
@@ -370,7 +373,7 @@ tr_status tr_checkpoint_check(const char *folder, tr_checkpoint_entry entry, con
 
     if (entry == TR_ENTRY_ANEW)
         return TR_OK;
-    tr_folder_scan(&all, folder);
+    TR_TRY(tr_folder_scan(&all, folder));
     const tr_status status = enter(&said, &mine, folder, entry, command, &all);
     tr_folder_free(&all);
     return status;
@@ -396,30 +399,27 @@ void tr_checkpoint_follow(const tr_checkpoint *checkpoint)
 
 /* == older checkpoints =========================================================================== */
 
-static bool opens(const char *folder)
-{
-    tr_checkpoint *checkpoint = NULL;
-    const bool     does = tr_checkpoint_open(&checkpoint, folder) == TR_OK;
-
-    tr_checkpoint_free(checkpoint);
-    return does;
-}
-
 void tr_checkpoint_prune(const char *dir, int keep)
 {
     tr_folder all;
     int       kept = 0, first = -1;
 
-    tr_folder_scan(&all, dir);
+    if (tr_folder_scan(&all, dir) != TR_OK)
+        return;
     bool *stays = tr__must_array((size_t)all.count + 1, sizeof *stays);
     for (int i = 0; i < all.count; i++) {
         char *folder = tr_checkpoint_path(dir, all.item[i].step);
         if (!owns(dir, tr_folder_run(&all.item[i]).number)) {
             stays[i] = true;                           /* another run's checkpoint is not ours to remove */
-        } else if (kept < keep && opens(folder)) {
-            stays[i] = true;
-            tr__base_mark(stays, &all, all.item[i].manifest);
-            first = kept++ ? first : i;
+        } else if (kept < keep) {
+            tr_checkpoint  *checkpoint = NULL;
+            const tr_status status = tr_checkpoint_open(&checkpoint, folder);
+            stays[i] = status != TR_EFORMAT;        /* of one that cannot be read now it is not known what it is */
+            if (status == TR_OK) {
+                tr__base_mark(stays, &all, all.item[i].manifest);
+                first = kept++ ? first : i;
+                tr_checkpoint_free(checkpoint);
+            }
         }
         free(folder);
     }
@@ -475,7 +475,7 @@ tr_status tr_checkpoint_open_newest_by(tr_checkpoint **out, char **refused, cons
     tr_folder      all;
 
     *refused = NULL;
-    tr_folder_scan(&all, folder);
+    TR_TRY(tr_folder_scan(&all, folder));
     tr_status status = check_one(folder, &all);
     for (int i = 0; status == TR_OK && !found && i < all.count; i++) {
         char *path = tr_checkpoint_path(folder, all.item[i].step);

@@ -19,6 +19,10 @@ typedef struct tr__run_stamp {
 /* Make the stamp of the next checkpoint of step `step` in this folder. TR_EEXIST: another run has a checkpoint of this step there. */
 tr_status tr__run_stamp_next(tr__run_stamp *out, const char *folder, int64_t step);
 
+/* Say anew that this process writes into a folder that cannot be locked, and say that it does so no longer. */
+void      tr__claim_renew(const char *folder);
+void      tr__claim_end(const char *folder);
+
 /* The part of tr_checkpoint_claim that decides about the run. */
 tr_status tr__run_enter(char **said, const char *folder, tr_checkpoint_entry entry, const char *command);
 

@@ -176,6 +176,11 @@ tr_status tr_store_end(tr_store_call *call)
     return status;
 }
 
+void tr_store_drop(tr_store_call *call)
+{
+    free_call(call);
+}
+
 static tr_status ask_for_text(char **payload, const char *verb, const char *path)
 {
     tr_store_call *call;
@@ -238,78 +243,5 @@ tr_status tr_store_remove(const char *path)
     const tr_status status = ask_for_text(&payload, "remove", path);
 
     free(payload);
-    return status;
-}
-
-/* Read up to `size` bytes that a call brings. */
-static tr_status read_all(size_t *got, int file, void *to, size_t size, const char *path)
-{
-    for (*got = 0; *got < size;) {
-        TR_TRY(tr_store_await(file, path));
-        const ssize_t n = read(file, (char *)to + *got, size - *got);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        *got += (size_t)n;
-    }
-    return TR_OK;
-}
-
-tr_status tr_store_get_range(void *to, const char *path, int64_t begin, size_t size)
-{
-    tr_store_call *call;
-    int            file;
-    size_t         got = 0;
-
-    TR_TRY(tr_store_read(&call, &file, path, begin, begin + (int64_t)size, begin + (int64_t)size));
-    const tr_status status = read_all(&got, file, to, size, path);
-    close(file);
-    const tr_status ended = tr_store_end(call);
-    if (status != TR_OK || ended != TR_OK)
-        return status != TR_OK ? status : ended;
-    return got == size ? TR_OK : tr_fail(TR_EFORMAT, "'%s' ends at byte %lld; at least %lld are expected", path,
-                                         (long long)(begin + (int64_t)got), (long long)(begin + (int64_t)size));
-}
-
-tr_status tr_store_get(uint8_t **bytes, size_t *size, const char *path, uint64_t most)
-{
-    int64_t all = 0;
-
-    TR_TRY(tr_store_size(&all, NULL, path));
-    if ((uint64_t)all > most)
-        return tr_fail(TR_EFORMAT, "'%s' has %lld bytes; at most %llu are expected", path, (long long)all, (unsigned long long)most);
-    uint8_t *content = malloc((size_t)all + 1);
-    if (!content)
-        return tr_fail(TR_ENOMEM, "no memory for %lld bytes of '%s'", (long long)all, path);
-    const tr_status status = tr_store_get_range(content, path, 0, (size_t)all);
-    if (status != TR_OK) {
-        free(content);
-        return status;
-    }
-    content[all] = 0;
-    *bytes = content;
-    *size = (size_t)all;
-    return TR_OK;
-}
-
-tr_status tr_store_put(const char *path, const void *bytes, size_t size)
-{
-    tr_store_call *call;
-    int            file;
-    size_t         done = 0;
-
-    TR_TRY(tr_store_write(&call, &file, path));
-    while (done < size) {
-        const ssize_t n = send(file, (const char *)bytes + done, size - done, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;                    /* the process gave up: the answer says why */
-        done += (size_t)n;
-    }
-    shutdown(file, SHUT_WR);
-    const tr_status status = tr_store_commit(call, size);
-    close(file);
     return status;
 }

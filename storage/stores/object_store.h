@@ -26,8 +26,8 @@ bool tr_store_unpacks(const char *path);
 /* A request under way. */
 typedef struct tr_store_call tr_store_call;
 
-/* Read the bytes from `begin` to `end`. *file: where they come from, the caller's to close. The process fetches ahead up to `soon`; beyond, only
- * what is read. At the end of the bytes tr_store_end says whether they are all. */
+/* Read the bytes from `begin` to `end`. *file: where they come from, the caller's to close. The process fetches ahead up to `soon`, and
+ * beyond only what is read. At the end of the bytes tr_store_end says whether they are all. */
 tr_status tr_store_read(tr_store_call **out, int *file, const char *path, int64_t begin, int64_t end, int64_t soon);
 /* Write a new file. *file: where its bytes go; the caller shuts it down after the last (SHUT_WR), and closes it after tr_store_commit. */
 tr_status tr_store_write(tr_store_call **out, int *file, const char *path);
@@ -35,17 +35,13 @@ tr_status tr_store_write(tr_store_call **out, int *file, const char *path);
 tr_status tr_store_commit(tr_store_call *call, uint64_t bytes);
 /* Wait for the answer, and free the call. */
 tr_status tr_store_end(tr_store_call *call);
+/* Give the request up, and free the call. */
+void      tr_store_drop(tr_store_call *call);
 /* Wait until `file` has bytes, or has ended. A failure: the process is silent. */
 tr_status tr_store_await(int file, const char *path);
 
 /* The size of a file, and when it was written, in seconds since 1970; 0: not known. TR_ENOTFOUND: there is none. Each may be NULL. */
 tr_status tr_store_size(int64_t *size, double *written, const char *path);
-/* All bytes of a file of at most `most` bytes, malloc'ed, with a zero after them. */
-tr_status tr_store_get(uint8_t **bytes, size_t *size, const char *path, uint64_t most);
-/* Read exactly these bytes. */
-tr_status tr_store_get_range(void *to, const char *path, int64_t begin, size_t size);
-/* Write a file. */
-tr_status tr_store_put(const char *path, const void *bytes, size_t size);
 /* The files in a folder and below it, a line "SIZE NAME" for each, sorted; malloc'ed. A folder that does not exist has none. */
 tr_status tr_store_list(char **lines, const char *folder);
 /* Remove a file. One that does not exist is no mistake. */

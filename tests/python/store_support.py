@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import http.client
 import http.server
 import subprocess
@@ -55,8 +56,15 @@ class S3:
         return self._ask("GET", f"/{BUCKET}/{key}")
 
     def stop(self) -> None:
+        """End the server; otherwise it ends with this process."""
         self._process.kill()
         self._process.wait()
+
+
+@functools.cache
+def the_server() -> S3:
+    """Return the server of all tests of this process: the process that opens files for the core keeps the first one's address."""
+    return S3()
 
 
 class Proxy:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from store_support import BUCKET, S3, Proxy
+from store_support import BUCKET, Proxy, the_server
 
 import trireme as fluid
 from trireme.stores import folders, names, reading, tries, writing
@@ -20,9 +20,7 @@ pa = pytest.importorskip("pyarrow")
 
 @pytest.fixture(scope="module")
 def s3():
-    server = S3()
-    yield server
-    server.stop()
+    return the_server()
 
 
 @pytest.fixture

@@ -8,12 +8,17 @@ import signal
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
-from job_support import MPIS, Launched, environment, launch_under_mpi, needs_mpi
+from job_support import MPIS, Launched, environment, launch_under_mpi, needs_mpi, results
 from saved_job_support import SCRIPT, assert_holds, data, mpirun, script  # noqa: F401 - a fixture
-from store_support import BUCKET, S3
+from store_support import BUCKET, Proxy, the_server
 
+import trireme as fluid
+from trireme import checkpoint as checkpoints
+from trireme.launch import cli
 from trireme.launch.programs import trainer_program
+from trireme.stores.folders import list_files
 
 pytestmark = [pytest.mark.mpi, needs_mpi]
 
@@ -21,9 +26,7 @@ pytestmark = [pytest.mark.mpi, needs_mpi]
 @pytest.fixture(scope="module")
 def s3():
     pytest.importorskip("pyarrow")
-    server = S3()
-    yield server
-    server.stop()
+    return the_server()
 
 
 @pytest.fixture
@@ -71,3 +74,102 @@ def test_a_saved_job_reads_a_store_without_a_script(data, stored, tmp_path, monk
     monkeypatch.setenv("TRIREME_STORE_COMMAND", "no-such-program")
     code, out, err = mpirun(2, 2, trainer_program(), tmp_path / "job")
     assert code != 0 and re.search(r"the process that reads stores, 'no-such-program', has ended", out + err)
+
+
+# == checkpoints ==============================================================================================
+
+
+RESUME = SCRIPT.with_name("resume.py")
+
+
+@pytest.fixture
+def here(s3, monkeypatch):
+    """This process finds the store, too."""
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("trireme.stores.systems._made", {})
+    return s3
+
+
+def assert_ends_like(got, want, first):
+    """The last steps of another run, bit for bit."""
+    np.testing.assert_array_equal(got["losses"], want["losses"][first:])
+    assert got.keys() == want.keys()
+    for name in want.keys() - {"losses"}:
+        np.testing.assert_array_equal(got[name], want[name], err_msg=name)
+
+
+def test_a_job_is_checkpointed_to_a_store_killed_and_resumed(here, tmp_path):
+    env, folder = environment(**here.environment()), f"s3://{BUCKET}/run"
+    launch_under_mpi(2, 2, "--out", tmp_path / "whole.npz", script=RESUME)
+    keep = ("--checkpoint", folder, "--checkpoint-steps", 5)
+    code, text = Launched(2, 2, "--kill", 13, "--pause", 0.05, script=RESUME, env=env, options=(*keep, "--restarts", 0)).end()
+    assert code == 1 and "died" in text, text
+    assert checkpoints.steps(folder)[0] == 10
+    names = {name for name, _ in list_files(folder)}
+    assert "step-000000010/manifest" in names
+    assert len([name for name in names if name.startswith("step-000000010/part-")]) == 3     # two servers, and trainer 0
+    code, text = Launched(1, 2, script=RESUME, env=env, options=keep).end()
+    assert code == 2 and f"the folder '{folder}' holds" in text, text                        # another run may not begin there
+    text = launch_under_mpi(3, 2, "--out", tmp_path / "r.npz", script=RESUME, env=env, options=(*keep, "--resume"))
+    assert f"going on from step 10, {folder}/step-000000010" in text and "trainer 1: 10 steps to step 20" in text, text
+    assert_ends_like(results(tmp_path / "r.npz"), results(tmp_path / "whole.npz"), 10)
+    assert checkpoints.steps(folder)[0] == 20
+    checkpoints.find(folder).verify()
+    assert not [name for name, _ in list_files(folder) if name.startswith(".")]
+
+
+def test_a_damaged_part_in_a_store_is_named_and_the_checkpoint_before_is_used(here, tmp_path):
+    env, folder = environment(**here.environment()), f"s3://{BUCKET}/damaged"
+    keep = ("--checkpoint", folder, "--checkpoint-steps", 10)
+    launch_under_mpi(2, 2, script=RESUME, env=env, options=keep)
+    name = next(name for name, _ in list_files(folder) if name.startswith("step-000000020/part-00001"))
+    content = here.get(f"damaged/{name}")
+    here.put(f"damaged/{name}", content[:70] + bytes([content[70] ^ 1]) + content[71:])
+    text = launch_under_mpi(2, 2, script=RESUME, env=env, options=(*keep, "--resume"))
+    assert "going on from step 10" in text and f"'{folder}/{name}': chunk 0" in text, text
+
+
+def test_a_checkpoint_is_made_over_any_request_that_fails(here, tmp_path):
+    """Each of the requests that write, in turn: it fails, or its answer is lost."""
+    proxy, folder = Proxy(here.port), f"s3://{BUCKET}/flaky"
+    env = environment(**here.environment(proxy.port), TRIREME_STORE_TIMEOUT="2")
+    faults = iter(["fail", "cut", "lost", "stall"] * 200)
+    proxy.fault = lambda at, verb, path: next(faults) if at % 7 == 3 else None
+    keep = ("--checkpoint", folder, "--checkpoint-steps", 5)
+    text = launch_under_mpi(2, 2, "--out", tmp_path / "whole.npz", script=RESUME, env=env, options=keep)
+    proxy.stop()
+    assert "cannot" not in text and checkpoints.steps(folder)[0] == 20, text
+    for step in checkpoints.steps(folder):
+        checkpoints.find(folder, step).verify()
+
+
+def test_a_store_that_is_gone_is_reported_and_training_goes_on(here, tmp_path):
+    proxy, folder = Proxy(here.port), f"s3://{BUCKET}/gone"
+    proxy.fault = lambda at, verb, path: "refuse" if "step-" in path and verb in ("PUT", "POST") else None
+    env = environment(**here.environment(proxy.port), TRIREME_STORE_TIMEOUT="2")
+    code, text = Launched(2, 2, "--out", tmp_path / "r.npz", script=RESUME, env=env,
+                          options=("--checkpoint", folder, "--checkpoint-steps", 10)).end()
+    proxy.stop()
+    assert code == 1 and re.search(rf"{folder}/step-0+10/part-\S+ cannot be written: .*ACCESS_DENIED", text), text
+    assert "secret-of-tests" not in text and checkpoints.steps(folder) == []
+
+
+def test_one_process_keeps_and_reads_checkpoints_in_a_store(here, capfd):
+    loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [2]), 1, name="line"))
+    fluid.optimizer.Momentum(0.1, momentum=0.9).minimize(loss)
+    exe, folder = fluid.Executor(), f"s3://{BUCKET}/alone"
+    exe.run(fluid.default_startup_program())
+    fed = {"x": np.ones((3, 2), "float32")}
+    for step in range(1, 6):
+        exe.run(feed=fed)
+        fluid.io.save_checkpoint(exe, folder, step=step, keep=2)
+    wanted = [np.array(fluid.global_scope().find_var(name).get_tensor()) for name in ("line.w_0", "line.b_0")]
+    exe.run(feed=fed)
+    assert checkpoints.steps(folder) == [5, 4]
+    assert fluid.io.load_checkpoint(exe, folder).step == 5
+    for name, value in zip(("line.w_0", "line.b_0"), wanted):
+        assert np.array_equal(np.array(fluid.global_scope().find_var(name).get_tensor()), value)
+    assert cli.main(["checkpoint", "list", folder]) == 0 and cli.main(["checkpoint", "verify", folder]) == 0
+    assert f"{folder}/step-000000005: valid" in capfd.readouterr().out
+    assert cli.main(["checkpoint", "verify", f"{folder}/step-000000004"]) == 0

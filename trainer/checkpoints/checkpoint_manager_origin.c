@@ -9,6 +9,7 @@
 
 #include "framework/base/memory.h"
 #include "framework/base/status.h"
+#include "storage/stores/object_store.h"
 
 /* == what the user hears ========================================================================= */
 
@@ -92,7 +93,7 @@ static tr_status ask_servers(tr_checkpoint_manager *m)
 
 char *tr__checkpoints_absolute(const char *folder)
 {
-    char *here = folder[0] == '/' ? NULL : getcwd(NULL, 0);
+    char *here = folder[0] == '/' || tr_store_is_uri(folder) ? NULL : getcwd(NULL, 0);
     char *path = here ? tr__must_format("%s/%s", here, folder) : tr__must_strdup(folder);
 
     free(here);

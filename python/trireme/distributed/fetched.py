@@ -31,6 +31,7 @@ from ..checkpoint import warn
 from ..job.job import Job
 from ..native.dtypes import NUMPY_DTYPES, VarType, floats_of_bfloat16
 from ..native.tensor import LoDTensor, as_fetched
+from ..stores.names import is_uri
 
 _MAGIC = b"trireme fetched 1\n"
 _HEAD = struct.Struct("<HHI")          # number of the form, check, step; in a form: 0, check, bytes
@@ -160,8 +161,9 @@ class Fetched:
     def of(folder: str | None, job: Job, first: int, shared: Iterable[str]) -> Fetched | None:
         """Return the values of this process's trainer; ``folder`` has the job's checkpoints. None: no later process would read them."""
         state = os.environ.get("TRIREME_STATE")
-        place, prefix = (Path(folder), ".fetched-") if folder else (Path("/dev/shm"), f"{state}.fetched")
-        if not folder and not state:
+        is_here = bool(folder) and not is_uri(folder)      # a store's files cannot grow
+        place, prefix = (Path(str(folder)), ".fetched-") if is_here else (Path("/dev/shm"), f"{state}.fetched")
+        if not is_here and not state:
             return None
         if first == 0 and job.index == 0:              # remove files of an earlier training that had more trainers
             for path in _files(place, prefix):

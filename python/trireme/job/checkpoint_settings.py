@@ -8,6 +8,8 @@ from typing import Any
 
 from .._core import lib
 from ..native.errors import InvalidArgumentError
+from ..stores.beside import prepare
+from ..stores.names import absolute, is_uri
 
 
 class Settings:
@@ -29,7 +31,7 @@ class Settings:
         result.__dict__.update(self.__dict__)
         folder = os.environ.get("TRIREME_CHECKPOINT")
         if folder:
-            result.folder = folder
+            result.folder = absolute(folder)
             steps, seconds = os.environ.get("TRIREME_CHECKPOINT_STEPS"), os.environ.get("TRIREME_CHECKPOINT_SECONDS")
             if steps or seconds:
                 result.every_steps = _number("TRIREME_CHECKPOINT_STEPS", steps, int)
@@ -37,6 +39,8 @@ class Settings:
             for name in ("keep", "full_every"):
                 variable = f"TRIREME_CHECKPOINT_{name.upper()}"
                 setattr(result, name, _number(variable, os.environ.get(variable), int) or getattr(self, name))
+        if is_uri(result.folder):
+            prepare()
         result.entry = entry_of(result.resume, result.anew)
         result.resume = bool(result.folder) and (result.resume or bool(_given("TRIREME_RESUME")))
         return result

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator
 
 from ..native.errors import InvalidArgumentError
+from ..stores.names import is_uri
 
 
 def claim(folder: str | os.PathLike[str]) -> int | None:
@@ -37,7 +38,8 @@ def claim(folder: str | os.PathLike[str]) -> int | None:
 def claimed(**options: str | os.PathLike[str] | None) -> Iterator[None]:
     """Reserve these folders. Their names are the launcher's options, for messages."""
     with contextlib.ExitStack() as held:
-        folders = {os.path.realpath(folder): (option, folder) for option, folder in options.items() if folder is not None}
+        folders = {os.path.realpath(folder): (option, folder) for option, folder in options.items()
+                   if folder is not None and not is_uri(folder)}           # of a store: see storage/checkpoint/claim.c
         for path, (option, folder) in folders.items():
             if os.path.exists(path) and not os.path.isdir(path):
                 raise InvalidArgumentError(f"trireme launch: --{option} {folder}: this is no folder")

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..native.errors import InvalidArgumentError, NotFoundError
+from ..native.errors import InvalidArgumentError, NotFoundError, TriremeError
+from ..stores.names import absolute, is_uri
 from .programs import is_saved_job
 from .watch import Ranks
 
@@ -32,7 +33,8 @@ class Checkpoints:
                                     or any(value is not None for value in (self.steps, self.seconds, self.keep, self.full_every))):
             raise InvalidArgumentError("trireme launch: --resume, --resume-or-begin, --anew and --checkpoint-... need --checkpoint DIR")
         if self.resume and not self.found():
-            why = "holds no checkpoint" if os.path.isdir(str(self.folder)) else "does not exist"
+            folder = str(self.folder)
+            why = "holds no checkpoint" if is_uri(folder) or os.path.isdir(folder) else "does not exist"
             raise NotFoundError(f"trireme launch: --resume: the folder {str(self.folder)!r} {why}{near(str(self.folder))}; "
                                 "without --resume a job starts from the beginning")
 
@@ -58,6 +60,9 @@ class Checkpoints:
 
     def forget(self, state: str) -> None:
         """Remove the note of where a launch began. Ranks leave it for the next start of the job, and there will be none."""
+        if self.folder is not None and is_uri(self.folder):
+            forget_stored(self.folder, f".began-{Path(state).name}.")
+            return
         for path in Path(self.folder).glob(f".began-{Path(state).name}.*") if self.folder is not None else ():
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -65,12 +70,22 @@ class Checkpoints:
     def environment(self) -> dict[str, str]:
         if self.folder is None:
             return {}
-        folder = os.path.abspath(self.folder)
+        folder = absolute(self.folder)
         numbers = {"STEPS": self.steps, "SECONDS": self.seconds, "KEEP": self.keep, "FULL_EVERY": self.full_every}
         # A resumed training must shuffle in the same order.
         resume = "same" if self.resume_or_begin else str(int(self.resume))
         return {"TRIREME_CHECKPOINT": folder, "TRIREME_RESUME": resume, "TRIREME_ANEW": str(int(self.anew)), "TRIREME_SHUFFLE": folder,
                 **{f"TRIREME_CHECKPOINT_{name}": str(value) for name, value in numbers.items() if value is not None}}
+
+
+def forget_stored(folder: str, beginning: str) -> None:
+    """Remove the files in a folder of a store whose names begin so, and the note of which job writes there."""
+    from ..stores.folders import list_files
+    from ..stores.writing import remove
+
+    with contextlib.suppress(TriremeError):
+        for name in [name for name, _ in list_files(folder) if name.startswith(beginning) or name == ".claim"]:
+            remove(f"{folder}/{name}")
 
 
 def near(folder: str) -> str:
@@ -79,6 +94,8 @@ def near(folder: str) -> str:
     """
     from ..checkpoint.folder import steps
 
+    if is_uri(folder):
+        return ""
     path = Path(os.path.abspath(folder))
     beside = [one.name for one in path.parent.iterdir() if one.is_dir() and steps(str(one))] if path.parent.is_dir() else []
     found = difflib.get_close_matches(path.name, beside, 1)

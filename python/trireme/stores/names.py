@@ -69,6 +69,12 @@ def place(name: str | os.PathLike[str]) -> Place:
     return Place(scheme, host, slash + path) if scheme == "hdfs" else Place(scheme, "", (host + slash + path).rstrip("/"))
 
 
+def absolute(folder: str) -> str:
+    """Return a folder's name that means the same in every process: an absolute path, or a URI without a slash at its end."""
+    one = place(folder)
+    return one.uri if one.scheme else os.path.abspath(one.path)
+
+
 def join(folder: str, *parts: str) -> str:
     """Return the name of a file in a folder, which may be a URI."""
     return "/".join([folder.rstrip("/"), *parts]) if is_uri(folder) else os.path.join(folder, *parts)

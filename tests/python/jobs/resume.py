@@ -12,6 +12,7 @@ import time
 import numpy as np
 
 import trireme as fluid
+from trireme.checkpoint import steps
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--steps", type=int, default=20)
@@ -50,9 +51,8 @@ def epoch():
 
 
 def wait_for_checkpoint(step):
-    path = f"{os.environ['TRIREME_CHECKPOINT']}/step-{step:09}/manifest"
     end = time.monotonic() + 30
-    while not os.path.exists(path) and time.monotonic() < end:
+    while step and step not in steps(os.environ["TRIREME_CHECKPOINT"]) and time.monotonic() < end:
         time.sleep(0.01)
 
 
