@@ -135,3 +135,32 @@ def test_a_checkpoint_whose_parameters_have_another_shape_or_type_is_refused(tmp
                          options=("--checkpoint", folder, "--resume", "--restarts", 0))
         assert ended.code == 1, (program, ended.text)
         assert words.format(folder / "step-000000002") in ended.text and "your line" in ended.text
+
+
+MOVES = """
+import os
+import sys
+
+import numpy as np
+import trireme as fluid
+
+fluid.distributed.checkpoint("c", every_steps=2, resume=True)
+x = fluid.layers.data("x", [4])
+loss = fluid.layers.mean(fluid.layers.fc(x, 40, param_attr=fluid.ParamAttr(name="w")))
+fluid.optimizer.Momentum(0.1, 0.9).minimize(loss)
+exe = fluid.Executor()
+exe.run(fluid.default_startup_program())
+os.chdir("elsewhere")
+for _ in range(int(sys.argv[1])):
+    exe.run(feed={"x": np.ones((2, 4), "float32")}, fetch_list=[loss])
+"""
+
+
+def test_a_folder_that_a_script_names_stays_where_it_was_when_the_script_moves(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "script.py").write_text(MOVES)
+    (tmp_path / "elsewhere").mkdir()
+    launch(2, 1, 2, script=tmp_path / "script.py")
+    assert f"going on from step 2, {tmp_path}/c/step-000000002" in launch(2, 1, 4, script=tmp_path / "script.py")
+    assert not list((tmp_path / "elsewhere").iterdir())
+    assert (tmp_path / "c" / "step-000000004" / "manifest").exists()

@@ -17,7 +17,7 @@ from ..job.checkpoint_settings import Settings
 from ..job.session import session
 from ..native.checks import path_text, plain
 from ..native.errors import InvalidArgumentError, check_whole
-from ..stores.names import absolute, is_uri
+from ..stores.names import absolute
 from .checkpoint_manager import beginning_of
 
 
@@ -65,8 +65,8 @@ def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None
     if position is not None and not callable(position):
         raise TypeError(f"checkpoint: position must be a function that returns bytes, got {position!r}")
     jobs.say_in_time(f"checkpoint({path_text(folder)!r})")
-    path = absolute(path_text(folder)) if is_uri(path_text(folder)) else path_text(folder)
-    session.checkpoints.__dict__.update(folder=path, every_steps=every_steps, every_seconds=every_seconds, keep=keep,
+    there = absolute(path_text(folder))                # also when the script moves to another folder
+    session.checkpoints.__dict__.update(folder=there, every_steps=every_steps, every_seconds=every_seconds, keep=keep,
                               full_every=full_every, resume=resume, anew=anew, position=position)
     session.manager = None
 
