@@ -1,5 +1,6 @@
 """Servers read their own parts of the checkpoint that a job goes on from."""
 
+import random
 import shutil
 import subprocess
 from pathlib import Path
@@ -164,3 +165,94 @@ def test_a_folder_that_a_script_names_stays_where_it_was_when_the_script_moves(t
     assert f"going on from step 2, {tmp_path}/c/step-000000002" in launch(2, 1, 4, script=tmp_path / "script.py")
     assert not list((tmp_path / "elsewhere").iterdir())
     assert (tmp_path / "c" / "step-000000004" / "manifest").exists()
+
+
+# -- damage and deaths: jobs in the simulator ---------------------------------------------------------
+
+TRAINS = """
+import sys
+
+import numpy as np
+import trireme as fluid
+
+fluid.default_startup_program().random_seed = 7
+ids = fluid.layers.data("ids", [1], dtype="int64")
+rows = fluid.layers.embedding(ids, [1000, 4], is_distributed=True, entry_count=2, param_attr=fluid.ParamAttr(name="table"))
+hidden = fluid.layers.batch_norm(fluid.layers.fc(fluid.layers.reshape(rows, [-1, 4]), 30, act="tanh"))
+loss = fluid.layers.mean(fluid.layers.square(fluid.layers.fc(hidden, 1) - 1.0))
+fluid.optimizer.Adam(0.01).minimize(loss)
+exe = fluid.Executor()
+exe.run(fluid.default_startup_program())
+for step in range(int(sys.argv[1])):
+    rng = np.random.default_rng([step, fluid.distributed.trainer_index()])
+    exe.run(feed={"ids": rng.integers(0, 40, (8, 1))}, fetch_list=[loss])
+fluid.io.save_persistables(exe, sys.argv[2])
+"""
+
+
+def contents(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A script, what it has saved after 8 steps, and the checkpoints of its steps 2, 4 and 6 by three servers."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "script.py").write_text(TRAINS)
+    launch(2, 2, 8, folder / "end", script=folder / "script.py")
+    launch(3, 2, 6, folder / "unused", script=folder / "script.py", options=("--checkpoint", folder / "c", "--checkpoint-steps", 2))
+    assert len(list((folder / "c").glob("step-*"))) == 3
+    return folder
+
+
+def go_on(trained, tmp_path, servers, *options, **how):
+    return simulate(servers, 2, 8, tmp_path / "end", script=trained / "script.py", env=environment(), **how,
+                    options=("--checkpoint", tmp_path / "c", "--resume", *options))
+
+
+def damage(folder, rng):
+    """Damage a checkpoint somehow; return how."""
+    path = rng.choice(sorted(folder.iterdir()))
+    data = bytearray(path.read_bytes())
+    how = rng.choice(["byte", "byte", "byte", "cut", "longer", "missing"])
+    if how == "byte":
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    elif how == "cut":
+        del data[rng.randrange(len(data)):]
+    elif how == "longer":
+        data += b"x" * rng.randrange(1, 5000)
+    path.write_bytes(data)
+    if how == "missing" and path.name != "manifest":               # without a manifest it is no checkpoint
+        path.unlink()
+    return how, path
+
+
+@pytest.mark.parametrize("damaged", [1, 2, 3])
+def test_the_newest_whole_checkpoint_is_taken_whatever_is_damaged_in_later_ones(damaged, trained, tmp_path):
+    for seed in range(2):
+        rng = random.Random(10 * damaged + seed)
+        shutil.copytree(trained / "c", tmp_path / "c")
+        how = [damage(tmp_path / "c" / f"step-{step:09}", rng) for step in (6, 4, 2)[:damaged] for _ in range(2)]
+        ended = go_on(trained, tmp_path, seed + 1, "--restarts", 0, seed=seed)
+        if damaged == 3:
+            assert ended.code == 1 and "there is no checkpoint in" in ended.text, (how, ended.text)
+        else:
+            assert ended.code == 0 and f"going on from step {6 - 2 * damaged}," in ended.text, (how, ended.text)
+            assert contents(tmp_path / "end") == contents(trained / "end"), how
+        shutil.rmtree(tmp_path / "c")
+        shutil.rmtree(tmp_path / "end", ignore_errors=True)
+
+
+@pytest.mark.parametrize("standbys", [0, 1])
+def test_a_rank_may_die_at_any_moment_of_going_on(standbys, trained, tmp_path):
+    for seed in range(3):
+        rng = random.Random(10 * standbys + seed)
+        shutil.copytree(trained / "c", tmp_path / "c")
+        shutil.rmtree(tmp_path / "c" / "step-000000006")           # so there are some steps to make
+        kills = [[(rng.randrange(4), rng.uniform(0, 60))], [(rng.randrange(4), rng.uniform(0, 60))]]
+        ended = go_on(trained, tmp_path, 2, "--restarts", 3, *("--standbys-for", "all") * (standbys > 0), standbys=standbys, seed=seed,
+                      kills=kills)
+        assert ended.code == 0, (kills, ended.text)
+        assert contents(tmp_path / "end") == contents(trained / "end"), (kills, ended.text)
+        shutil.rmtree(tmp_path / "c")
+        shutil.rmtree(tmp_path / "end")
