@@ -336,7 +336,7 @@ static tr_manifest *read_manifest(const char *folder)
     uint8_t     *bytes;
     size_t       size;
 
-    if (tr_place_get(&bytes, &size, path, MANIFEST_MOST) == TR_OK) {
+    if (tr_place_of(path)->get(&bytes, &size, path, MANIFEST_MOST) == TR_OK) {
         if (tr_manifest_parse(&manifest, bytes, size, path) != TR_OK)
             manifest = NULL;
         free(bytes);

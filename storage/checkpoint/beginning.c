@@ -75,7 +75,7 @@ void tr_beginning_read(tr_trainer_state *out, const char *folder, int index)
     int       known = -1;
 
     *out = (tr_trainer_state){.index = index};
-    const bool is_there = path && tr_place_get(&text, &size, path, MOST) == TR_OK;
+    const bool is_there = path && tr_place_of(path)->get(&text, &size, path, MOST) == TR_OK;
     for (char *line = (char *)text; is_there && known != index && *line;) {
         char *const   begin = line;
         const int     at = (int)strtoll(line, &line, 10);

@@ -16,7 +16,7 @@
 #include "storage/checkpoint/checkpoint_messages.h"
 #include "storage/trireme_checkpoint.h"
 
-enum { TR_CHECKPOINT_CHUNK = 1 << 20, TR_CHECKPOINT_ALIGN = 64, TR_MANIFEST_HEADER = 24 };
+enum { TR_CHECKPOINT_CHUNK = 1 << 20, TR_CHECKPOINT_ALIGN = 64, TR_MANIFEST_HEADER = 24, TR_MANIFEST_MOST = 1 << 30 };
 
 /* A random number that tells this snapshot from all others. */
 uint64_t  tr_checkpoint_new_number(void);

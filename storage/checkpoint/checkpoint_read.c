@@ -167,12 +167,11 @@ static tr_status missing(tr_status status)
 
 tr_status tr_manifest_read(tr_manifest **out, const char *folder)
 {
-    static const uint64_t MANIFEST_MAX = 1 << 30;
     uint8_t *bytes = NULL;
     char    *path = tr__must_format("%s/manifest", folder);
     size_t   size;
 
-    tr_status status = missing(tr_place_get(&bytes, &size, path, MANIFEST_MAX));
+    tr_status status = missing(tr_place_of(path)->get(&bytes, &size, path, TR_MANIFEST_MOST));
     if (status == TR_OK)
         status = tr_manifest_parse(out, bytes, size, path);
     free(bytes);

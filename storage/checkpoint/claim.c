@@ -112,7 +112,7 @@ static char *foreign_claim(const char *folder, uint64_t run)
 
     clock_gettime(CLOCK_REALTIME, &now);
     const bool is_there = tr_place_of(path)->look(NULL, &written, path) == TR_OK && (double)now.tv_sec - written < CLAIM_AGE &&
-                          tr_place_get(&text, &size, path, MOST) == TR_OK;
+                          tr_place_of(path)->get(&text, &size, path, MOST) == TR_OK;
     const bool is_foreign = is_there && strncmp((char *)text, mine, strlen(mine)) != 0;
     free(mine);
     free(path);

@@ -23,29 +23,6 @@ tr_status tr_place_inside(char **out, const char *folder, const char *name)
     return TR_OK;
 }
 
-tr_status tr_place_get(uint8_t **bytes, size_t *size, const char *path, uint64_t most)
-{
-    const tr_place *place = tr_place_of(path);
-    tr_range       *range;
-    uint64_t        all = 0;
-
-    TR_TRY(place->look(&all, NULL, path));
-    if (all > most)
-        return tr_fail(TR_EFORMAT, "'%s' has %llu bytes", path, (unsigned long long)all);
-    TR_TRY(place->open(&range, path, 0, all));
-    uint8_t        *content = tr__must_bytes(all + 1);
-    const tr_status status = place->read(range, content, all);
-    place->close(range);
-    if (status != TR_OK) {
-        free(content);
-        return status;
-    }
-    content[all] = 0;
-    *bytes = content;
-    *size = all;
-    return TR_OK;
-}
-
 tr_status tr_place_put(const char *path, const void *bytes, size_t size)
 {
     const tr_place *place = tr_place_of(path);

@@ -28,6 +28,8 @@ typedef struct tr_place {
     tr_status (*open)(tr_range **out, const char *path, uint64_t begin, uint64_t end);
     tr_status (*read)(tr_range *range, void *to, size_t size);
     void      (*close)(tr_range *range);
+    /* All bytes of a file of at most `most` bytes, malloc'ed, with a zero after them. TR_ENOTFOUND: there is none. */
+    tr_status (*get)(uint8_t **bytes, size_t *size, const char *path, uint64_t most);
     /* The size of a regular file, and when it was written (seconds since 1970); each may be NULL. TR_ENOTFOUND: there is none. */
     tr_status (*look)(uint64_t *size, double *written, const char *path);
     /* Call `take` with the name of each file and each folder in this folder. A folder that does not exist has none. */
@@ -43,8 +45,6 @@ extern const tr_place tr__place_local, tr__place_store;
 const tr_place *tr_place_of(const char *path);
 /* The path of a file in a folder that may come from somebody else; malloc'ed. The name leads nowhere else. */
 tr_status tr_place_inside(char **out, const char *folder, const char *name);
-/* All bytes of a file of at most `most` bytes, malloc'ed, with a zero after them. TR_ENOTFOUND: there is none. */
-tr_status tr_place_get(uint8_t **bytes, size_t *size, const char *path, uint64_t most);
 /* Write a whole file. */
 tr_status tr_place_put(const char *path, const void *bytes, size_t size);
 /* Is there a file? A failure: the store does not say. */

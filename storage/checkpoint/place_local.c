@@ -37,6 +37,11 @@ static tr_status cannot(const char *what, const char *path)
     return tr_fail(TR_EIO, "cannot %s '%s': %s", what, path, strerror(errno));
 }
 
+static bool is_missing(void)
+{
+    return errno == ENOENT || errno == ENOTDIR;
+}
+
 /* == writing ===================================================================================== */
 
 static void free_new(tr_new_file *f)
@@ -114,7 +119,7 @@ static tr_status open_range(tr_range **out, const char *path, uint64_t begin, ui
 
     (void)end;
     if (tr_path_open(&fd, NULL, path) != TR_OK)
-        return errno == ENOENT ? TR_ENOTFOUND : TR_EIO;
+        return is_missing() ? TR_ENOTFOUND : TR_EIO;
     tr_range *r = tr__must_alloc(sizeof *r);
     *r = (tr_range){fd, (off_t)begin, tr__must_strdup(path)};
     *out = r;
@@ -145,6 +150,13 @@ static void close_range_of(tr_range *r)
     free(r);
 }
 
+static tr_status get(uint8_t **bytes, size_t *size, const char *path, uint64_t most)
+{
+    const tr_status status = tr_path_read(bytes, size, path, most);
+
+    return status == TR_EIO && is_missing() ? TR_ENOTFOUND : status;
+}
+
 /* == folders ===================================================================================== */
 
 static tr_status look(uint64_t *size, double *written, const char *path)
@@ -153,7 +165,7 @@ static tr_status look(uint64_t *size, double *written, const char *path)
     int         fd;
 
     if (tr_path_open(&fd, size, path) != TR_OK)
-        return errno == ENOENT ? TR_ENOTFOUND : TR_EIO;
+        return is_missing() ? TR_ENOTFOUND : TR_EIO;
     if (written && fstat(fd, &info) == 0)
         *written = (double)info.st_mtim.tv_sec + (double)info.st_mtim.tv_nsec / 1e9;
     close(fd);
@@ -186,5 +198,5 @@ static void remove_file(const char *path)
 
 const tr_place tr__place_local = {
     .create = create, .write = write_bytes, .finish = finish, .open = open_range, .read = read_range, .close = close_range_of,
-    .look = look, .list = list, .move = move, .remove = remove_file, .has_folders = true,
+    .get = get, .look = look, .list = list, .move = move, .remove = remove_file, .has_folders = true,
 };

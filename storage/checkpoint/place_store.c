@@ -191,5 +191,5 @@ static tr_status move(const char *from, const char *to)
 
 const tr_place tr__place_store = {
     .create = create, .write = write_bytes, .finish = finish, .open = open_range, .read = read_range, .close = close_range_of,
-    .look = look, .list = list, .move = move, .remove = remove_file,
+    .get = tr_store_get, .look = look, .list = list, .move = move, .remove = remove_file,
 };

@@ -245,3 +245,25 @@ tr_status tr_store_remove(const char *path)
     free(payload);
     return status;
 }
+
+tr_status tr_store_get(uint8_t **bytes, size_t *size, const char *path, uint64_t most)
+{
+    tr_store_call *call;
+    char          *content = NULL;
+    int            file;
+
+    TR_TRY(tr_store_read(&call, &file, path, 0, (int64_t)most + 1, (int64_t)most + 1));
+    tr_status status = drain(&content, size, file, path);
+    close(file);
+    const tr_status ended = tr_store_end(call);
+    if (status == TR_OK)
+        status = ended;
+    if (status == TR_OK && *size > most)
+        status = tr_fail(TR_EFORMAT, "'%s' has more than %llu bytes", path, (unsigned long long)most);
+    if (status != TR_OK) {
+        free(content);
+        return status;
+    }
+    *bytes = (uint8_t *)content;
+    return TR_OK;
+}

@@ -42,6 +42,8 @@ tr_status tr_store_await(int file, const char *path);
 
 /* The size of a file, and when it was written, in seconds since 1970; 0: not known. TR_ENOTFOUND: there is none. Each may be NULL. */
 tr_status tr_store_size(int64_t *size, double *written, const char *path);
+/* All bytes of a file of at most `most` bytes, malloc'ed, with a zero after them. TR_ENOTFOUND: there is none. */
+tr_status tr_store_get(uint8_t **bytes, size_t *size, const char *path, uint64_t most);
 /* The files in a folder and below it, a line "SIZE NAME" for each, sorted; malloc'ed. A folder that does not exist has none. */
 tr_status tr_store_list(char **lines, const char *folder);
 /* Remove a file. One that does not exist is no mistake. */

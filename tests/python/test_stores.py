@@ -207,6 +207,43 @@ def test_text_is_read_over_requests_that_fail(proxy):
     assert f"{uri}, bytes 0 to " in done.stderr and "cannot be read: try 4 of 4" in done.stderr and done.returncode == 1
 
 
+SAVES = """
+import sys
+import trireme as fluid
+x = fluid.layers.data("x", [2])
+loss = fluid.layers.mean(fluid.layers.fc(x, 1, name="line"))
+fluid.optimizer.SGD(0.1).minimize(loss)
+exe = fluid.Executor()
+exe.run(fluid.default_startup_program())
+for number in range(int(sys.argv[1]), int(sys.argv[2])):
+    folder = f"s3://bucket/turn-{number}-"
+    fluid.io.save_checkpoint(exe, folder, step=1)
+    assert fluid.io.load_checkpoint(exe, folder).step == 1, number
+"""
+
+
+def test_a_checkpoint_is_saved_and_loaded_whichever_request_fails(proxy):
+    """Each request in turn: the process beside the script makes them."""
+    seen = Counter()
+
+    def fault(at, verb, path):
+        number = re.search(r"turn-(\d+)-", path)[1]
+        seen[number] += 1
+        return ("fail", "lost", "cut", "stall")[int(number) % 4] if seen[number] == int(number) else None
+
+    def save(begin, end):
+        done = subprocess.run([sys.executable, "-c", SAVES, str(begin), str(end)], check=False, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+
+    proxy.fault = fault
+    save(0, 1)
+    count = seen["0"]
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda begin: save(begin, min(begin + -(-count // 4), count + 1)), range(1, count + 1, -(-count // 4))))
+    assert count > 12 and all(seen[str(number)] > number for number in range(1, count))
+    assert {name for name, _ in folders.list_files(f"s3://{BUCKET}/turn-1-")} >= {"step-000000001/manifest"}
+
+
 # == tables ===================================================================================================
 
 

@@ -155,6 +155,21 @@ def test_a_store_that_is_gone_is_reported_and_training_goes_on(here, tmp_path):
     assert "secret-of-tests" not in text and checkpoints.steps(folder) == []
 
 
+def test_checkpoints_of_changes_lie_in_a_store_too(here):
+    """A table's changed rows alone, resumed from several files; then written anew as a full one."""
+    env, folder = environment(**here.environment()), f"s3://{BUCKET}/changes"
+    train = SCRIPT.with_name("train.py")
+    launch_under_mpi(2, 2, "--table", "--steps", 20, script=train, env=env,
+                     options=("--checkpoint", folder, "--checkpoint-steps", 5, "--checkpoint-full-every", 10, "--mode", "sync"))
+    newest = checkpoints.find(folder)
+    newest.verify()
+    assert newest.base_step is not None
+    before = newest.table_rows(next(iter(newest.tables))).tobytes()
+    assert cli.main(["checkpoint", "compact", folder]) == 0
+    compact = checkpoints.find(folder)
+    assert compact.base_step is None and compact.table_rows(next(iter(compact.tables))).tobytes() == before
+
+
 def test_one_process_keeps_and_reads_checkpoints_in_a_store(here, capfd):
     loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [2]), 1, name="line"))
     fluid.optimizer.Momentum(0.1, momentum=0.9).minimize(loss)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from .._core import lib
 from ..native.errors import InvalidArgumentError, check
 from ..native.names import path_chars
+from ..stores.names import absolute
 from .arrays_file import export, shown
 from .folder import claim, steps
 from .opened import Checkpoint, find, is_one, path_of
@@ -87,7 +88,7 @@ def command_compact(folder: str, step: int | None) -> int:
     if base is None:
         print(f"{checkpoint.folder}: it is full already")
         return 0
-    above = os.path.dirname(os.path.abspath(checkpoint.folder))
+    above = os.path.dirname(absolute(checkpoint.folder))
     claim(above, lib.TR_ENTRY_RESUME)
     check(lib.tr_checkpoint_compact(checkpoint._native.ptr, path_chars(above)))
     print(f"{checkpoint.folder}: full, {_size(Checkpoint(checkpoint.folder).nbytes)} ({_size(before)} of changes since step {base} before)")
