@@ -53,8 +53,8 @@ static tr_status say_where(tr_checkpoint_manager *m)
         TR_TRY(tr__checkpoints_digest(&here, m));
     if (here && strcmp(here, there) != 0)
         tr__checkpoints_say(m, true,
-                            "the checkpoint '%s' is of another program; what it has of this one's variables is taken, and the others begin "
-                            "anew. If that is not meant, give --checkpoint another folder",
+                            "the checkpoint '%s' is of another program. It must have all variables that this one keeps. If that is not "
+                            "meant, give --checkpoint another folder",
                             tr_checkpoint_folder(m->from));
     tr__checkpoints_say(m, false, "going on from step %lld, %s", (long long)tr_checkpoint_step(m->from), tr_checkpoint_folder(m->from));
     return TR_OK;
