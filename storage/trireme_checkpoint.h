@@ -57,6 +57,8 @@ typedef struct tr_checkpoint_base {
     int64_t  step;
     uint64_t number;                  /* tr_checkpoint_number; 0: there is none, and everything is written */
 } tr_checkpoint_base;
+/* Does the folder have this checkpoint still? Another one may have taken its place. */
+TR_API bool tr_checkpoint_has(const char *folder, const tr_checkpoint_base *checkpoint);
 
 /* The description of a checkpoint as a whole. */
 typedef struct tr_checkpoint_facts {

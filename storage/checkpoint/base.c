@@ -21,6 +21,17 @@ tr_status tr__base_read(tr_manifest **out, const char *folder, const tr_checkpoi
     return status;
 }
 
+bool tr_checkpoint_has(const char *folder, const tr_checkpoint_base *checkpoint)
+{
+    char       *path = tr_checkpoint_path(folder, checkpoint->step);
+    tr_manifest *m = NULL;
+    const bool  has = tr__base_read(&m, path, checkpoint) == TR_OK;
+
+    tr_manifest_free(m);
+    free(path);
+    return has;
+}
+
 void tr__base_mark(bool *stays, const tr_folder *all, const tr_manifest *m)
 {
     for (size_t p = 0; p < m->n_parts; p++)

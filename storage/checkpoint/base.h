@@ -5,7 +5,8 @@
  * another one than was meant, is found as any damage is. A server that does not remember the base (changes.h) writes its shards whole; then
  * nothing of them is inherited.
  *
- * What must stay true: a checkpoint is removed only when none that stays needs a file of its folder. */
+ * What must stay true: a checkpoint is removed only when none that stays needs a file of its folder; nor does another checkpoint that takes
+ * its place remove such a file. */
 #pragma once
 
 #include "storage/checkpoint/folder.h"

@@ -256,6 +256,23 @@ static void describe_run(tr_manifest *m, Trireme__Checkpoint__Run *run, const tr
     m->order = stamp->order;
 }
 
+tr_status tr__manifest_put(const char *dir, const char *folder, const tr_manifest *manifest)
+{
+    tr_checkpoint_file *file = NULL;
+    size_t              size;
+    uint8_t            *bytes = tr_manifest_pack(&size, manifest);
+    tr_status           status = tr_checkpoint_file_open(&file, folder, "manifest");
+
+    if (status == TR_OK)
+        status = tr_checkpoint_file_close(file, tr_checkpoint_file_write(file, bytes, size));
+    free(bytes);
+    if (status == TR_OK)
+        tr__checkpoint_clean(folder, dir, (int)manifest->n_parts, manifest->parts);
+    if (status == TR_OK && dir)
+        tr__claim_renew(dir);
+    return status;
+}
+
 /* Write the manifest of all these parts, of which the last `own` are this checkpoint's. */
 static tr_status write_manifest(const char *dir, const char *folder, const tr_checkpoint_facts *facts, uint64_t snapshot, int part_count,
                                 tr_part *const *parts, int own)
@@ -264,8 +281,6 @@ static tr_status write_manifest(const char *dir, const char *folder, const tr_ch
     Trireme__Checkpoint__Trainer *trainer = tr__must_alloc((size_t)facts->trainer_count * sizeof *trainer + 1);
     Trireme__Checkpoint__Run run;
     tr__run_stamp            stamp = {0};
-    tr_checkpoint_file      *file = NULL;
-    size_t                   size;
 
     tr_status status = dir ? tr__run_stamp_next(&stamp, dir, facts->step) : TR_OK;
     if (status != TR_OK) {
@@ -289,17 +304,9 @@ static tr_status write_manifest(const char *dir, const char *folder, const tr_ch
     m.tasks.data = (uint8_t *)(uintptr_t)facts->tasks;
     m.tasks.len = facts->tasks_size;
     describe_trainers(&m, trainer, facts);
-    uint8_t  *bytes = tr_manifest_pack(&size, &m);
-    status = tr_checkpoint_file_open(&file, folder, "manifest");
-    if (status == TR_OK)
-        status = tr_checkpoint_file_close(file, tr_checkpoint_file_write(file, bytes, size));
-    free(bytes);
+    status = tr__manifest_put(dir, folder, &m);
     free(trainer);
     free(m.trainers);
-    if (status == TR_OK)
-        tr__checkpoint_clean(folder, own, parts + (part_count - own));
-    if (status == TR_OK && dir)
-        tr__claim_renew(dir);
     return status;
 }
 

@@ -104,23 +104,16 @@ static tr_status write_part(tr_part **out, const tr_checkpoint *c, int part, con
     return status;
 }
 
-/* The same places of trainers and tasks. */
-static tr_status write_manifest(const tr_checkpoint *c, const char *dir, uint64_t number, tr_part *const *parts)
+/* All but the parts is as it was: the run, the place among the other checkpoints, where trainers were. */
+static tr_status write_manifest(const tr_checkpoint *c, const char *dir, uint64_t number, tr_part **parts)
 {
-    const int           trainers = tr_checkpoint_trainers(c);
-    tr_trainer_state   *places = tr__must_array((size_t)trainers + 1, sizeof *places);
-    tr_checkpoint_facts facts = {.step = tr_checkpoint_step(c),
-                                 .mode = tr_checkpoint_mode(c),
-                                 .digest = tr_checkpoint_digest(c),
-                                 .trainer_count = trainers,
-                                 .trainers = places};
+    tr_manifest m = *tr__checkpoint_manifest(c);
 
-    for (int i = 0; i < trainers; i++)
-        tr_checkpoint_trainer(&places[i], c, i);
-    facts.tasks = tr_checkpoint_tasks(&facts.tasks_size, c);
-    const tr_status status = tr_manifest_write(dir, tr_checkpoint_folder(c), &facts, number, PARTS, parts);
-    free(places);
-    return status;
+    m.snapshot = number;
+    m.has_base_step = m.has_base_snapshot = false;
+    m.n_parts = PARTS;
+    m.parts = parts;
+    return tr__manifest_put(dir, tr_checkpoint_folder(c), &m);
 }
 
 /* Other checkpoints may need the files that this one would lose. */

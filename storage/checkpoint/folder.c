@@ -158,28 +158,46 @@ static bool is_named(const char *name, int part_count, tr_part *const *parts)
 }
 
 typedef struct cleaning {
-    const char     *folder;
+    const char     *folder, *dir;
     const tr_place *place;
     int             part_count;
     tr_part *const *parts;
+    tr_folder       all;              /* the checkpoints of `dir`, when they were read: seldom, where one takes the place of another one */
+    bool            is_read;
+    tr_status       status;
 } cleaning;
+
+/* Does a checkpoint build on this file? The names of files have random numbers, so they alone say which one is meant. */
+static bool is_needed(cleaning *c, const char *name)
+{
+    if (!c->is_read)
+        c->status = tr_folder_scan(&c->all, c->dir);
+    c->is_read = true;
+    for (int i = 0; c->status == TR_OK && i < c->all.count; i++) {
+        const tr_manifest *m = c->all.item[i].manifest;
+        if (m && is_named(name, (int)m->n_parts, m->parts))
+            return true;
+    }
+    return c->status != TR_OK;
+}
 
 static void clean_one(void *payload, const char *name)
 {
-    const cleaning *c = payload;
+    cleaning *c = payload;
 
-    if (!is_ours(name) || is_named(name, c->part_count, c->parts))
+    if (!is_ours(name) || is_named(name, c->part_count, c->parts) || (c->dir && is_needed(c, name)))
         return;
     char *path = tr__must_format("%s/%s", c->folder, name);
     c->place->remove(path);
     free(path);
 }
 
-void tr__checkpoint_clean(const char *folder, int part_count, tr_part *const *parts)
+void tr__checkpoint_clean(const char *folder, const char *dir, int part_count, tr_part *const *parts)
 {
-    cleaning c = {folder, tr_place_of(folder), part_count, parts};
+    cleaning c = {.folder = folder, .dir = dir, .place = tr_place_of(folder), .part_count = part_count, .parts = parts};
 
     c.place->list(folder, clean_one, &c);
+    tr_folder_free(&c.all);
 }
 
 void tr__checkpoint_remove(const char *folder)
@@ -188,7 +206,7 @@ void tr__checkpoint_remove(const char *folder)
     char           *manifest = tr__must_format("%s/manifest", folder);
 
     place->remove(manifest);          /* from here on the folder is no checkpoint */
-    tr__checkpoint_clean(folder, 0, NULL);
+    tr__checkpoint_clean(folder, NULL, 0, NULL);
     if (place->has_folders)
         place->remove(folder);        /* fails if the folder has other files, which stay */
     free(manifest);

@@ -28,8 +28,9 @@ tr_checkpoint_run tr_folder_run(const tr_folder_item *item);
 /* The number of a run, unless it is that of run `except` or not known: the newest checkpoint of such a run. -1: there is none. */
 int  tr_folder_find_other(const tr_folder *folder, uint64_t except);
 
-/* Remove files of parts in the folder of one checkpoint that are not among these parts. */
-void tr__checkpoint_clean(const char *folder, int part_count, tr_part *const *parts);
+/* Remove files of parts in the folder of one checkpoint that are not among these parts, and that no checkpoint of `dir` (NULL: there are
+ * none) builds on. */
+void tr__checkpoint_clean(const char *folder, const char *dir, int part_count, tr_part *const *parts);
 /* Remove one checkpoint, or what there is of it. */
 void tr__checkpoint_remove(const char *folder);
 

@@ -132,6 +132,31 @@ def test_a_compacted_checkpoint_needs_no_other_and_differs_in_nothing(written, t
         np.testing.assert_array_equal(got[name], want[name], err_msg=name)
 
 
+def test_a_compacted_checkpoint_keeps_its_place_among_the_others(written, tmp_path):
+    folder = up_to(11, written / "changes", tmp_path)
+    before = checkpoints.find(folder, 10)
+    assert cli.main(["checkpoint", "compact", str(folder), "--step", "10"]) == 0
+    after = checkpoints.find(folder, 10)
+    assert (after.run, after.command, after.created, after.base_step) == (before.run, before.command, before.created, None)
+    assert checkpoints.newest(folder).step == 11
+
+
+@pytest.mark.parametrize("keep_asked", [0, 1])
+def test_checkpoints_on_request_in_the_same_folder_break_none_of_the_others(keep_asked, written, tmp_path):
+    """Those of the script take the place of one that others build on (keep 0), or remove it (keep 1)."""
+    folder = tmp_path / "c"
+    launch(2, 2, *ARGS, "--ask", keep_asked, script=TABLES, options=keep(folder, 5))
+    steps = checkpoints.steps(folder)
+    assert steps[0] == STEPS and (keep_asked or steps == checkpoints.steps(written / "whole"))
+    bases = [one.base_step for one in (checkpoints.find(folder, step) for step in steps)]
+    assert None in bases and any(base is not None for base in bases)
+    for step in steps:
+        whole, asked = (checkpoints.find(where, step) for where in (written / "whole", folder))
+        asked.verify()
+        for name in whole.tables:
+            np.testing.assert_array_equal(whole.table_rows(name), asked.table_rows(name), err_msg=f"{name} of step {step}")
+
+
 @pytest.mark.parametrize("victim", [0, 1, 2])
 def test_a_rank_that_dies_while_changes_are_written(victim, tmp_path):
     """A checkpoint in every step: whatever is under way, the job goes on and what is there is whole."""

@@ -2,12 +2,14 @@
 #include "tests/support/expect.h"
 #include "tests/support/kept_table.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "framework/tensors/random.h"
+#include "storage/checkpoint/folder.h"
 
 static void flip(const char *path, const char *file, uint64_t at)
 {
@@ -118,6 +120,45 @@ TEST(checkpoints_stay_that_others_build_on)
     tr_table_free(t);
 }
 
+static int files_in(const char *path)
+{
+    DIR *dir = opendir(path);
+    int  count = 0;
+
+    assert_non_null(dir);
+    for (struct dirent *entry; (entry = readdir(dir));)
+        count += entry->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
+TEST(another_checkpoint_of_a_step_leaves_the_files_that_others_build_on)
+{
+    const char        *folder = test_path("replaced");
+    tr_checkpoint_base base = {0}, again = {0};
+    tr_table          *t = kept_filled(2), *then;
+    char              *path = tr_checkpoint_path(folder, 4);
+
+    save_changes(folder, t, 4, &base, 0);
+    save_changes(folder, t, 4, &base, 0);              /* builds on what it takes the place of */
+    expect_in(folder, 4, t);
+    assert_int_equal(files_in(path), 3);
+    kept_touch(t, 5, 0, 50);
+    save_changes(folder, t, 5, &base, 0);
+    then = kept_filled(2);
+    save_changes(folder, then, 4, &again, 0);          /* as a training does that goes on from step 3 */
+    expect_in(folder, 5, t);
+    expect_in(folder, 4, then);
+    again = (tr_checkpoint_base){0};
+    save_changes(folder, t, 5, &again, 0);
+    save_changes(folder, then, 4, &again, 0);
+    expect_in(folder, 5, t);
+    assert_int_equal(files_in(path), 2);               /* nobody needs the others any more */
+    free(path);
+    tr_table_free(t);
+    tr_table_free(then);
+}
+
 TEST(a_base_that_is_missing_damaged_or_another_one_is_refused)
 {
     const char        *folder = test_path("no_base");
@@ -137,9 +178,13 @@ TEST(a_base_that_is_missing_damaged_or_another_one_is_refused)
     EXPECT_FAIL(TR_EFORMAT, "step-000000004/part-00000-of-00001", tr_checkpoint_verify(c));
     tr_checkpoint_free(c);
 
-    tr_checkpoint_base again = {0};
-    save_changes(folder, t, 4, &again, 0);             /* another checkpoint of the same step takes its place */
+    assert_true(tr_checkpoint_has(folder, &first));
+    tr__checkpoint_remove(below);
     EXPECT_FAIL(TR_EFORMAT, "has the changes since the checkpoint of step 4", tr_checkpoint_open(&c, path));
+    assert_false(tr_checkpoint_has(folder, &first));
+    tr_checkpoint_base again = {0};
+    save_changes(folder, t, 4, &again, 0);
+    assert_false(tr_checkpoint_has(folder, &first));
     const tr_checkpoint_facts facts = {.step = 6, .mode = "local", .base = first};
     const tr_job_table        words = kept_about(t, "words", 6);
     const tr_checkpoint_item  item = {.name = "words", .kind = TR_STATE_TABLE, .data = &words};
@@ -239,6 +284,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changes_and_what_they_build_on_are_the_whole_table),
         cmocka_unit_test(checkpoints_stay_that_others_build_on),
+        cmocka_unit_test(another_checkpoint_of_a_step_leaves_the_files_that_others_build_on),
         cmocka_unit_test(a_base_that_is_missing_damaged_or_another_one_is_refused),
         cmocka_unit_test(a_killed_writer_of_changes_leaves_only_whole_tables),
     };

@@ -137,12 +137,21 @@ tr_status tr__checkpoints_wait(tr_checkpoint_manager *m)
     return note(m, status, report.is_given_up);
 }
 
+/* The script may have written a checkpoint of its own into the folder, which has taken the place of the base, or has removed it. */
+static void check_base(tr_checkpoint_manager *m, int64_t step)
+{
+    if (m->base.number && (m->base.step == step || !tr_checkpoint_has(m->options.folder, &m->base)))
+        m->base.number = 0;
+}
+
 /* In a job the checkpoint is written in the background; the policy asks for its outcome later. */
 tr_status tr__checkpoints_take(tr_checkpoint_manager *m)
 {
-    tr_job_checkpoint_spec spec = {.folder = m->options.folder, .step = label(m), .keep = m->options.keep, .base = m->base};
+    tr_job_checkpoint_spec spec = {.folder = m->options.folder, .step = label(m), .keep = m->options.keep};
     uint64_t               number = 0;
 
+    check_base(m, spec.step);
+    spec.base = m->base;
     TR_TRY(tr__checkpoints_place(&spec.place, m, 0));
     tr_checkpoint_policy_begun(m->checkpoints, tr_checkpoint_manager_steps(m), tr__clock());
     const tr_status status = write_one(&number, m, &spec);
@@ -155,8 +164,10 @@ tr_status tr__checkpoints_take(tr_checkpoint_manager *m)
 /* == on request ================================================================================== */
 
 /* Wait until another checkpoint can be begun. */
-static tr_status wait_for_last(const tr_checkpoint_manager *m)
+static tr_status wait_for_last(tr_checkpoint_manager *m)
 {
+    if (m->checkpoints && tr_checkpoint_policy_is_pending(m->checkpoints))
+        return tr__checkpoints_wait(m);
     const tr_status status = tr_job_checkpoint_wait(m->job, TR_CHECKPOINT_PATIENCE, NULL);
     return status == TR_ENOTFOUND ? TR_OK : status;                /* there was none */
 }

@@ -89,6 +89,7 @@ def main():
     parser.add_argument("--save")
     parser.add_argument("--load")
     parser.add_argument("--checkpoints")               # folder: one process goes on from the newest, keeping one after each step
+    parser.add_argument("--ask", type=int, metavar="KEEP")     # after every third step one of the script's own, where the job keeps its own
     parser.add_argument("--kill", type=int)            # trainer 0 dies before this step, the first time
     parser.add_argument("--out")
     args = parser.parse_args()
@@ -115,6 +116,8 @@ def main():
             args.mark.touch()
         if args.checkpoints:
             fluid.io.save_checkpoint(exe, args.checkpoints)
+        if args.ask is not None and step % 3 == 0:
+            fluid.io.save_checkpoint(exe, os.environ["TRIREME_CHECKPOINT"], step=step + 1, keep=args.ask)
     if args.save:
         fluid.io.save_persistables(exe, args.save)
     every = {"words": np.repeat(KEYS[:, None, None], 3, 1), "user": KEYS[:, None] * 3,
