@@ -244,6 +244,31 @@ def test_a_checkpoint_is_saved_and_loaded_whichever_request_fails(proxy):
     assert {name for name, _ in folders.list_files(f"s3://{BUCKET}/turn-1-")} >= {"step-000000001/manifest"}
 
 
+DIES = """
+import os, signal, sys, time
+import trireme as fluid
+slots = [fluid.Slot("x", dtype="float32", shape=[-1, 1]), fluid.Slot("i", dtype="int64", shape=[-1, 1])]
+data = fluid.Dataset(sys.argv[1], "csv", batch_size=1000, slots=slots)
+lines = [sum(len(batch["i"]) for batch in data)]
+read = lambda pid, name: open(f"/proc/{pid}/{name}", "rb").read()
+served = [int(pid) for pid in os.listdir("/proc") if pid.isdecimal() and b"trireme.stores.serve" in read(pid, "cmdline")
+          and f"MARK={os.getpid()}".encode() in read(pid, "environ")]
+for pid in served:
+    os.kill(pid, signal.SIGKILL)
+while any(os.path.exists(f"/proc/{pid}") for pid in served):           # what it was asked before is lost
+    time.sleep(0.01)
+lines.append(sum(len(batch["i"]) for batch in data))
+print(len(served), *lines)
+"""
+
+
+def test_another_process_takes_the_place_of_one_that_died(store):
+    uri = store.put("dies.csv", "".join(LINES).encode())
+    done = subprocess.run([sys.executable, "-c", "import os; os.environ['MARK'] = str(os.getpid())" + DIES, uri], check=False,
+                          capture_output=True, text=True, timeout=60)
+    assert done.stdout == "1 20000 20000\n", done.stdout + done.stderr
+
+
 # == tables ===================================================================================================
 
 

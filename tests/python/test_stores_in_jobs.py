@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from job_support import MPIS, Launched, environment, launch_under_mpi, needs_mpi, results
-from saved_job_support import SCRIPT, assert_holds, data, mpirun, script  # noqa: F401 - a fixture
+from saved_job_support import SCRIPT, assert_holds, data, mpirun, run, script  # noqa: F401 - a fixture
 from store_support import BUCKET, Proxy, the_server
 
 import trireme as fluid
@@ -188,3 +189,26 @@ def test_one_process_keeps_and_reads_checkpoints_in_a_store(here, capfd):
     assert cli.main(["checkpoint", "list", folder]) == 0 and cli.main(["checkpoint", "verify", folder]) == 0
     assert f"{folder}/step-000000005: valid" in capfd.readouterr().out
     assert cli.main(["checkpoint", "verify", f"{folder}/step-000000004"]) == 0
+
+
+def test_programs_without_a_script_take_uris(here, stored, tmp_path, monkeypatch):
+    """`trireme-trainer` keeps checkpoints in a store and goes on from them; `trireme predict` serves an export there."""
+    uri, env = stored
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("TRIREME_STORE_COMMAND", f"exec {sys.executable} -m trireme store")
+    script(uri, "--write", tmp_path / "job")
+    folder = f"s3://{BUCKET}/alone-in-c"
+    for more in (("--epochs", 1), ("--epochs", 3, "--resume")):
+        code, out, err = run(trainer_program(), "--checkpoint", folder, *more, "--save", tmp_path / "c", tmp_path / "job")
+        assert code == 0, out + err
+    assert f"going on from step 9, {folder}/step-000000009" in out + err
+    script(uri, "--save", tmp_path / "python")
+    assert_holds(tmp_path / "c", tmp_path / "python")
+    guess = fluid.layers.fc(fluid.layers.data("x", [2]), 1, param_attr=fluid.initializer.Constant(1.0), bias_attr=False)
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    fluid.serving.export_model(f"s3://{BUCKET}/predict", ["x"], [guess], exe)
+    done = subprocess.run([sys.executable, "-m", "trireme", "predict", f"s3://{BUCKET}/predict"], input='{"x": [1, 2]}\n', text=True,
+                          capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0 and "3" in done.stdout, done.stderr
