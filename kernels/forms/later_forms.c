@@ -177,43 +177,76 @@ typedef struct matmul_attrs {
 } matmul_attrs;
 
 static const tr_op_proto matmul_proto = {
-    .doc = "Out = X Y of matrices, or of as many matrices as both have; one of them may be a single matrix.",
-    .in = TR_SLOTS({"X", "[..., n, k] float; [..., k, n] with trans_x"}, {"Y", "[..., k, m], same dtype; [..., m, k] with trans_y"}),
+    .doc = "Out = X Y of matrices, of stacks of matrices, spread over each other as NumPy's are, or of vectors.",
+    .in = TR_SLOTS({"X", "[..., n, k] float, or [k]; [..., k, n] with trans_x"},
+                   {"Y", "[..., k, m], same dtype, or [k]; [..., m, k] with trans_y"}),
     .out = TR_SLOTS({"Out", "[..., n, m]"}),
     TR_ATTRS_OF(matmul_attrs, TR_ATTR(matmul_attrs, trans_x, BOOL, "transpose the last two dimensions of X"),
-                              TR_ATTR(matmul_attrs, trans_y, BOOL, "those of Y")),
+                TR_ATTR(matmul_attrs, trans_y, BOOL, "those of Y")),
 };
 
-/* Rows or columns of a matrix that may be transposed. */
+/* Rows or columns of a matrix that may be transposed. A vector X is one row, a vector Y one column. */
 static int64_t side(const tr_shape *shape, bool is_transposed, bool is_columns)
 {
+    if (shape->rank == 1)
+        return shape->dim[0];
     return shape->dim[shape->rank - (is_transposed != is_columns ? 1 : 2)];
+}
+
+/* Extent `i` of a stack, counted from its last one; 1 beyond its first. */
+static int64_t of_stack(const tr_shape *shape, int i)
+{
+    return i + 2 < shape->rank ? shape->dim[shape->rank - 3 - i] : 1;
+}
+
+static tr_status infer_stack(const tr_infer *io, tr_shape *out, const tr_shape *x, const tr_shape *y)
+{
+    const int rank = (x->rank > y->rank ? x->rank : y->rank) - 2;
+
+    *out = (tr_shape){.rank = rank > 0 ? rank : 0};
+    for (int i = 0; i < rank; i++) {
+        const int64_t p = of_stack(x, i), q = of_stack(y, i);
+        if (p >= 0 && q >= 0 && p != q && p != 1 && q != 1)
+            return tr_fail(TR_ESHAPE, "%s: X is %s, Y %s: stacks of %lld and of %lld do not fit", io->type, TR_SHAPE_STR(*x),
+                           TR_SHAPE_STR(*y), (long long)p, (long long)q);
+        out->dim[rank - 1 - i] = p == 1 ? q : q == 1 || p >= 0 ? p : q;
+    }
+    return TR_OK;
 }
 
 static tr_status infer_matmul(const tr_infer *io)
 {
     const matmul_attrs *a = io->attrs;
     const tr_shape      x = io->in[X].shape, y = io->in[Y].shape;
+    tr_shape            out;
 
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 2));
-    TR_TRY(tr__check_min_rank(io, "Y", &io->in[Y], 2));
+    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
+    TR_TRY(tr__check_min_rank(io, "Y", &io->in[Y], 1));
     const int64_t k = side(&x, a->trans_x, true), rows = side(&y, a->trans_y, false);
     if (k >= 0 && rows >= 0 && k != rows)
         return tr_fail(TR_ESHAPE, "%s: X is %s with rows of %lld, so Y must have %lld rows; got %s with %lld", io->type, TR_SHAPE_STR(x),
                        (long long)k, (long long)k, TR_SHAPE_STR(y), (long long)rows);
+    TR_TRY(infer_stack(io, &out, &x, &y));
+    if (x.rank > 1)
+        out.dim[out.rank++] = side(&x, a->trans_x, false);
+    if (y.rank > 1)
+        out.dim[out.rank++] = side(&y, a->trans_y, true);
+    if (!out.rank)
+        out.dim[out.rank++] = 1;
     io->out[OUT] = io->in[x.rank >= y.rank ? X : Y];
-    tr_shape *out = &io->out[OUT].shape;
-    out->dim[out->rank - 2] = side(&x, a->trans_x, false);
-    out->dim[out->rank - 1] = side(&y, a->trans_y, true);
+    io->out[OUT].shape = out;
     return TR_OK;
 }
 
 static tr_status expand_matmul(tr_composite *c)
 {
     const matmul_attrs *a = tr_composite_attrs(c);
+    int                 x, y;
 
-    return tr_composite_add(c, "matmul(X=X, Y=Y) {transpose_X=%s, transpose_Y=%s} -> Out", a->trans_x ? "true" : "false",
-                            a->trans_y ? "true" : "false");
+    TR_TRY(tr_composite_known_rank(&x, c, "X"));
+    TR_TRY(tr_composite_known_rank(&y, c, "Y"));
+    return tr_composite_add(c, "matmul(X=X, Y=Y) {transpose_X=%s, transpose_Y=%s} -> Out", a->trans_x && x > 1 ? "true" : "false",
+                            a->trans_y && y > 1 ? "true" : "false");
 }
 
 static const tr_grad_rule matmul_rule = {

@@ -37,6 +37,43 @@ static void product_reference(op_values *v)
     }
 }
 
+/* Stacks of at most two dimensions, as NumPy spreads them. */
+static void spread_reference(op_values *v)
+{
+    const bool    tx = op_case_number(v->c, "trans_x", 0) != 0, ty = op_case_number(v->c, "trans_y", 0) != 0;
+    const int     r[2] = {v->in[0].rank, v->in[1].rank};
+    const int64_t n = v->out[0].dims[2], m = v->out[0].dims[3], k = v->in[0].dims[tx ? r[0] - 2 : r[0] - 1];
+
+    for (int64_t i = 0; i < v->out[0].count; i++) {
+        const int64_t row = i / m % n, column = i % m, inner = i / (n * m) % v->out[0].dims[1], outer = i / (n * m) / v->out[0].dims[1];
+        const double *at[2];
+        for (int s = 0; s < 2; s++) {
+            const int64_t *dims = v->in[s].dims, width = dims[r[s] - 3];
+            const int64_t  matrix = (r[s] > 3 && dims[0] > 1 ? outer * width : 0) + (width > 1 ? inner : 0);
+            at[s] = v->in[s].data + matrix * dims[r[s] - 2] * dims[r[s] - 1];
+        }
+        double sum = 0;
+        for (int64_t j = 0; j < k; j++)
+            sum += at[0][tx ? j * n + row : row * k + j] * at[1][ty ? column * k + j : j * m + column];
+        v->out[0].data[i] = sum;
+    }
+}
+
+/* A vector takes part with each matrix, or vector, of the other side, whose rows or columns are summed. */
+static void vector_reference(op_values *v)
+{
+    const int     side = v->in[1].rank == 1 ? 0 : 1;
+    const int64_t k = v->in[!side].dims[0], *dims = v->in[side].dims, rank = v->in[side].rank;
+    const int64_t m = side ? dims[rank - 1] : 1;
+
+    for (int64_t i = 0; i < v->out[0].count; i++) {
+        double sum = 0;
+        for (int64_t j = 0; j < k; j++)
+            sum += v->in[!side].data[j] * (side ? v->in[1].data[(i / m * k + j) * m + i % m] : v->in[0].data[i * k + j]);
+        v->out[0].data[i] = sum;
+    }
+}
+
 static void swish_reference(op_values *v)
 {
     for (int64_t i = 0; i < v->in[0].count; i++)
@@ -85,6 +122,19 @@ static const op_case product_cases[] = {
     {"many, transposed", {DIMS(2, 3, 4), DIMS(2, 5, 3)}, {BOOL_ATTR("trans_x", 1), BOOL_ATTR("trans_y", 1)}, {DIMS(2, 4, 5)}},
     {"many and one", {DIMS(2, 2, 3), DIMS(3, 4)}, {BOOL_ATTR("trans_x", 0)}, {DIMS(2, 2, 4)}},
 };
+static const op_case spread_cases[] = {
+    {"dimensions of 1 on both sides", {DIMS(2, 1, 2, 3), DIMS(1, 3, 3, 4)}, {BOOL_ATTR("trans_x", 0)}, {DIMS(2, 3, 2, 4)}},
+    {"a stack of less rank", {DIMS(2, 3, 2, 3), DIMS(3, 3, 2)}, {BOOL_ATTR("trans_x", 0)}, {DIMS(2, 3, 2, 2)}},
+    {"X has less rank", {DIMS(1, 2, 3), DIMS(4, 2, 3, 2)}, {BOOL_ATTR("trans_x", 0)}, {DIMS(4, 2, 2, 2)}},
+    {"transposed", {DIMS(2, 1, 3, 2), DIMS(3, 4, 3)}, {BOOL_ATTR("trans_x", 1), BOOL_ATTR("trans_y", 1)}, {DIMS(2, 3, 2, 4)}},
+    {"Y transposed", {DIMS(3, 2, 3), DIMS(2, 1, 4, 3)}, {BOOL_ATTR("trans_y", 1)}, {DIMS(2, 3, 2, 4)}},
+};
+static const op_case vector_cases[] = {
+    {"a stack and a vector", {DIMS(2, 2, 3), DIMS(3)}, {BOOL_ATTR("trans_y", 1)}, {DIMS(2, 2)}},
+    {"a vector and a stack", {DIMS(3), DIMS(2, 3, 4)}, {BOOL_ATTR("trans_x", 1)}, {DIMS(2, 4)}},
+    {"a matrix and a vector", {DIMS(2, 3), DIMS(3)}, {BOOL_ATTR("trans_x", 0)}, {DIMS(2)}},
+    {"two vectors", {DIMS(3), DIMS(3)}, {BOOL_ATTR("trans_x", 0)}, {DIMS(1)}},
+};
 static const op_case swish_cases[] = {
     {"all parts", {FLOATS(-5, 5, 4, 9)}},
     {"no rows", {DIMS(0, 3)}},
@@ -122,6 +172,8 @@ static const op_case multiple_cases[] = {
 
 QUESTIONS(lookup, "lookup_table_v2", lookup_cases, lookup_reference, 1e-5, 1e-7)
 QUESTIONS(product, "matmul_v2", product_cases, product_reference, 1e-5, 1e-7)
+QUESTIONS(spread_product, "matmul_v2", spread_cases, spread_reference, 1e-5, 1e-7)
+QUESTIONS(vector_product, "matmul_v2", vector_cases, vector_reference, 1e-5, 1e-7)
 QUESTIONS(swish, "hard_swish", swish_cases, swish_reference, 1e-6, 1e-6)
 QUESTIONS(flatten, "flatten_contiguous_range", flatten_cases, same_elements, 1e-5, 1e-7)
 QUESTIONS(where, "where", where_cases, chosen_reference, 1e-5, 1e-7)
@@ -173,6 +225,8 @@ TEST(the_largest_and_the_smallest_are_found_along_an_axis)
 TEST(mistakes_are_explained)
 {
     EXPECT_FAIL(TR_ESHAPE, "so Y must have 3 rows; got [4, 2] with 4", infer_shapes("matmul_v2", {DIMS(2, 3), DIMS(4, 2)}));
+    EXPECT_FAIL(TR_ESHAPE, "stacks of 2 and of 3 do not fit", infer_shapes("matmul_v2", {DIMS(2, 2, 3), DIMS(3, 3, 2)}));
+    EXPECT_SHAPE("float32[?, 4, 2, 5]", "matmul_v2", {DIMS(-1, 1, 2, 3), DIMS(4, 3, 5)});
     EXPECT_FAIL(TR_ESHAPE, "k is 4, but X [2, 3] has 3 elements", infer_shapes("top_k_v2", {DIMS(2, 3)}, {INT_ATTR("k", 4)}));
     EXPECT_FAIL(TR_ERANGE, "axis is 255", infer_shapes("top_k_v2", {DIMS(2, 3)}, {INT_ATTR("axis", 255)}));
     EXPECT_FAIL(TR_ERANGE, "start_axis 2 is behind stop_axis 1",
@@ -191,8 +245,19 @@ TEST(mistakes_are_explained)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(lookup), BOTH(product), BOTH(swish), BOTH(flatten), BOTH(where), BOTH(expand_as_v2), BOTH(expand_to), BOTH(expand_as),
-        cmocka_unit_test(one_hot_matches_reference), cmocka_unit_test(top_matches_reference), cmocka_unit_test(the_largest_and_the_smallest_are_found_along_an_axis),
+        BOTH(lookup),
+        BOTH(product),
+        BOTH(spread_product),
+        BOTH(vector_product),
+        BOTH(swish),
+        BOTH(flatten),
+        BOTH(where),
+        BOTH(expand_as_v2),
+        BOTH(expand_to),
+        BOTH(expand_as),
+        cmocka_unit_test(one_hot_matches_reference),
+        cmocka_unit_test(top_matches_reference),
+        cmocka_unit_test(the_largest_and_the_smallest_are_found_along_an_axis),
         cmocka_unit_test(mistakes_are_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,6 +47,8 @@ DIFFERS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("optimizer.DGCMomentumOptimizer",),
      ("only the zeros of gradients are left out on the wire; a job of several trainers keeps checkpoints with it in all modes but "
       "`sync(degraded)` ([checkpoints.md](checkpoints.md#what-each-trainer-has-of-its-own))")),
+    (("initializer.NumpyArrayInitializer",),
+     "not for a distributed embedding, whose rows have first values by key: `io.set_table_rows` gives keys their rows"),
     (("layers.py_func",), "the function gets copies of the values, and may not run a program; a saved model that holds one is not loaded"),
 )
 

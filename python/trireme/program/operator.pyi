@@ -862,7 +862,7 @@ def matmul(X: Slot, Y: Slot, *, Out: Output = ..., transpose_X: bool = False, tr
 matmul_grad: Callable[..., Any]
 def matmul_v2(X: Slot, Y: Slot, *, Out: Output = ..., trans_x: bool = False, trans_y: bool = False,
               **common: Unpack[Common]) -> Variable:
-    """Out = X Y of matrices, or of as many matrices as both have; one of them may be a single matrix."""
+    """Out = X Y of matrices, of stacks of matrices, spread over each other as NumPy's are, or of vectors."""
 
 matmul_v2_grad: Callable[..., Any]
 def max_pool2d_with_index(X: Slot, *, Out: Output = ..., Mask: Output = ..., ksize: Sequence[int],
