@@ -212,3 +212,15 @@ def test_programs_without_a_script_take_uris(here, stored, tmp_path, monkeypatch
     done = subprocess.run([sys.executable, "-m", "trireme", "predict", f"s3://{BUCKET}/predict"], input='{"x": [1, 2]}\n', text=True,
                           capture_output=True, timeout=60, check=False)
     assert done.returncode == 0 and "3" in done.stdout, done.stderr
+
+
+def test_what_trainers_accumulate_is_in_a_checkpoint_of_a_store(here, data, tmp_path):  # noqa: F811
+    env, folder = environment(**here.environment()), f"s3://{BUCKET}/own"
+    how = ("--optimizer", "dgc", "--width", 3000, "--epochs", 3)
+    launch_under_mpi(2, 2, data, "--save", tmp_path / "whole", *how, script=SCRIPT)
+    keep = ("--checkpoint", folder, "--checkpoint-steps", 9)
+    launch_under_mpi(2, 2, data, *how[:-1], 1, script=SCRIPT, env=env, options=keep)
+    assert any("@TRAINER@1" in name for name in checkpoints.find(folder).arrays)
+    launch_under_mpi(2, 2, data, "--save", tmp_path / "resumed", *how, script=SCRIPT, env=env, options=(*keep, "--resume"))
+    assert_holds(tmp_path / "resumed", tmp_path / "whole")
+    assert not [name for name, _ in list_files(folder) if name.startswith(".own-")]
