@@ -127,8 +127,8 @@ static tr_status check_part(const tr_part *part)
 
 static tr_status check_manifest(tr_manifest *m)
 {
-    if (m->step > INT64_MAX || m->created > INT64_MAX)
-        return tr_fail(TR_EFORMAT, "step %llu", (unsigned long long)m->step);
+    if (m->step > INT64_MAX || m->created > INT64_MAX || m->base_step > INT64_MAX)
+        return tr_fail(TR_EFORMAT, "step %llu, since %llu", (unsigned long long)m->step, (unsigned long long)m->base_step);
     for (size_t i = 0; i < m->n_parts; i++) {
         TR_TRY(check_part(m->parts[i]));
         for (size_t j = 0; j < i; j++)

@@ -273,9 +273,8 @@ tr_status tr__manifest_put(const char *dir, const char *folder, const tr_manifes
     return status;
 }
 
-/* Write the manifest of all these parts, of which the last `own` are this checkpoint's. */
 static tr_status write_manifest(const char *dir, const char *folder, const tr_checkpoint_facts *facts, uint64_t snapshot, int part_count,
-                                tr_part *const *parts, int own)
+                                tr_part *const *parts)
 {
     tr_manifest m = TRIREME__CHECKPOINT__MANIFEST__INIT;
     Trireme__Checkpoint__Trainer *trainer = tr__must_alloc((size_t)facts->trainer_count * sizeof *trainer + 1);
@@ -294,7 +293,9 @@ static tr_status write_manifest(const char *dir, const char *folder, const tr_ch
     m.snapshot = snapshot;
     m.created = (uint64_t)time(NULL);
     m.version = (char *)(uintptr_t)tr_version();
-    m.has_base_step = m.has_base_snapshot = part_count > own;
+    for (int i = 0; i < part_count; i++)
+        m.has_base_step |= tr__tables_have_changes(parts[i]);
+    m.has_base_snapshot = m.has_base_step;
     m.base_step = (uint64_t)facts->base.step;
     m.base_snapshot = facts->base.number;
     m.n_parts = (size_t)part_count;
@@ -317,7 +318,7 @@ tr_status tr_manifest_write(const char *dir, const char *folder, const tr_checkp
     int          inherited = 0;
 
     if (!facts->base.number)
-        return write_manifest(dir, folder, facts, snapshot, part_count, parts, part_count);
+        return write_manifest(dir, folder, facts, snapshot, part_count, parts);
     TR_TRY(tr__base_read(&before, folder, &facts->base));
     for (int i = 0; i < part_count; i++)
         tr__tables_sort(parts[i]);
@@ -326,7 +327,7 @@ tr_status tr_manifest_write(const char *dir, const char *folder, const tr_checkp
         if (tr__base_inherit(before->parts[i], facts->base.step, part_count, parts))
             all[inherited++] = before->parts[i];
     memcpy(all + inherited, parts, (size_t)part_count * sizeof *all);
-    const tr_status status = write_manifest(dir, folder, facts, snapshot, inherited + part_count, all, part_count);
+    const tr_status status = write_manifest(dir, folder, facts, snapshot, inherited + part_count, all);
     free(all);
     tr_manifest_free(before);
     return status;

@@ -72,6 +72,8 @@ static tr_status check_rows(const tr_part_tensor *t, const about *table, const c
                           t->shard - table->first_shard < table->shard_count;
     const size_t flag = 4 * (size_t)t->shard + 2 * (t->removed != 0) + (t->candidates != 0);
 
+    if (is_known && t->removed && !table->changes)
+        return tr_fail(TR_EFORMAT, "table '%.200s' of %s: shard %u has lost keys, but all of its rows are there", t->name, file, t->shard);
     if (!is_known || t->dtype != TR_UINT8 || t->n_dims != 2 || (uint64_t)t->dims[1] != tr__described_stride(table, t) || seen[flag])
         return tr_fail(TR_EFORMAT, "table '%.200s' of %s: shard %u does not belong there", t->name, file, t->shard);
     seen[flag] = true;
@@ -86,6 +88,9 @@ static tr_status check_part(const tr_part *part)
 
     for (size_t i = 0; i < part->n_tables; i++) {
         TR_TRY(check_about(part->tables[i], part->file));
+        if (part->tables[i]->changes ? part->tables[i]->rows > UINT32_MAX : part->tables[i]->has_rows)
+            return tr_fail(TR_EFORMAT, "table '%.200s' of %s: %llu rows %s changes", part->tables[i]->name, part->file,
+                           (unsigned long long)part->tables[i]->rows, part->tables[i]->changes ? "with" : "without");
         if (i && !compare_names(&part->tables[i - 1], &part->tables[i]))
             return tr_fail(TR_EFORMAT, "table '%.200s' stands twice in %s", part->tables[i]->name, part->file);
     }
@@ -130,8 +135,31 @@ static tr_status check_whole(const tr_manifest *m, const about *first)
     return tr_fail(TR_EFORMAT, "table '%.200s': it has %d shards, %u are there", first->name, TR_SHARDS, count);
 }
 
+bool tr__tables_have_changes(const tr_part *part)
+{
+    for (size_t i = 0; i < part->n_tables; i++)
+        if (part->tables[i]->changes)
+            return true;
+    return false;
+}
+
+/* Check that what a checkpoint builds on is named, and stands before its own parts. */
+static tr_status check_base(const tr_manifest *m)
+{
+    for (size_t i = 0; i < m->n_parts; i++) {
+        const tr_part *part = m->parts[i];
+        if (part->of_step > INT64_MAX || (part->has_of_step && i && !m->parts[i - 1]->has_of_step))
+            return tr_fail(TR_EFORMAT, "%.200s of step %llu does not stand before the checkpoint's own parts", part->file,
+                           (unsigned long long)part->of_step);
+        if (!m->has_base_step && (part->has_of_step || tr__tables_have_changes(part)))
+            return tr_fail(TR_EFORMAT, "%.200s is a part of changes, but the checkpoint builds on none", part->file);
+    }
+    return TR_OK;
+}
+
 tr_status tr__tables_check(tr_manifest *m)
 {
+    TR_TRY(check_base(m));
     for (size_t i = 0; i < m->n_parts; i++) {
         tr__tables_sort(m->parts[i]);
         TR_TRY(check_part(m->parts[i]));

@@ -15,6 +15,8 @@ uint64_t     tr__described_stride(const Trireme__Checkpoint__Table *table, const
 const Trireme__Checkpoint__Table *tr__find_description(const tr_part *part, const char *name);
 
 void      tr__tables_sort(tr_part *part);
+/* Does a part have only the changes of a table? */
+bool      tr__tables_have_changes(const tr_part *part);
 
 /* Check the descriptions of tables in all parts, which are sorted by their names then, and that all shards of each table are there. */
 tr_status tr__tables_check(tr_manifest *manifest);

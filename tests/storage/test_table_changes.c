@@ -100,6 +100,26 @@ TEST(changes_and_what_they_build_on_are_the_whole_table)
     tr_table_free(t);
 }
 
+TEST(a_table_without_rows_in_the_base_may_have_rows_that_came_and_went)
+{
+    const char        *folder = test_path("empty_base");
+    tr_table_config    config = kept_config_of(0);
+    tr_checkpoint_base base = {0};
+
+    config.max_age = 1;
+    tr_table *t = kept_make(&config, 0, TR_SHARDS);
+    save_changes(folder, t, 1, &base, 0);
+    kept_touch(t, 2, 0, KEPT_KEYS);
+    for (uint64_t step = 3; step < 3 + TR_SHARDS / 2; step++) {
+        EXPECT_OK(tr_table_begin(t, step));
+        EXPECT_OK(tr_table_evict(t, step, NULL));
+    }
+    assert_in_range(tr_slots_count(tr_table_slots(t)), 1, KEPT_KEYS - 1);
+    save_changes(folder, t, 2 + TR_SHARDS / 2, &base, 0);
+    expect_in(folder, 2 + TR_SHARDS / 2, t);
+    tr_table_free(t);
+}
+
 TEST(checkpoints_stay_that_others_build_on)
 {
     const char        *folder = test_path("bases");
@@ -195,6 +215,55 @@ TEST(a_base_that_is_missing_damaged_or_another_one_is_refused)
     tr_table_free(t);
 }
 
+/* Write the manifest of a checkpoint anew, and expect that it is refused. */
+static void expect_refused(const char *path, const tr_manifest *m, const char *why)
+{
+    tr_checkpoint *c = NULL;
+
+    EXPECT_OK(tr__manifest_put(NULL, path, m));
+    EXPECT_FAIL(TR_EFORMAT, why, tr_checkpoint_open(&c, path));
+}
+
+TEST(manifests_that_cannot_be_of_changes_are_refused)
+{
+    const char        *folder = test_path("crafted");
+    tr_checkpoint_base base = {0};
+    tr_table          *t = kept_filled(2);
+    char              *path = tr_checkpoint_path(folder, 5);
+    tr_manifest       *m;
+
+    save_changes(folder, t, 4, &base, 0);
+    kept_touch(t, 5, 0, 50);
+    save_changes(folder, t, 5, &base, 0);
+    EXPECT_OK(tr_manifest_read(&m, path));
+    assert_int_equal(m->n_parts, 2);
+    Trireme__Checkpoint__Table *about = m->parts[1]->tables[0];
+    m->has_base_step = false;
+    expect_refused(path, m, "but the checkpoint builds on none");
+    m->has_base_step = true;
+    m->parts[0]->of_step = (uint64_t)1 << 63;
+    expect_refused(path, m, "does not stand before the checkpoint's own parts");
+    m->parts[0]->of_step = 4;
+    about->rows++;
+    EXPECT_OK(tr__manifest_put(NULL, path, m));
+    tr_checkpoint *c = kept_open_in(folder, 5);
+    void          *rows;
+    int64_t        bytes;
+    EXPECT_FAIL(TR_EFORMAT, "rows are expected", tr_checkpoint_read_table(&rows, &bytes, c, 0));
+    tr_checkpoint_free(c);
+    about->rows = (uint64_t)1 << 60;
+    expect_refused(path, m, "rows with changes");
+    about->rows = 1;
+    about->changes = false;
+    expect_refused(path, m, "rows without changes");
+    about->has_rows = false;
+    m->parts[1]->tensors[0]->has_removed = m->parts[1]->tensors[0]->removed = true;
+    expect_refused(path, m, "has lost keys, but all of its rows are there");
+    tr_manifest_free(m);
+    free(path);
+    tr_table_free(t);
+}
+
 /* -- writers that die ---------------------------------------------------------------------------------- */
 
 static tr_table_config config_of_writer(void)
@@ -283,9 +352,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changes_and_what_they_build_on_are_the_whole_table),
+        cmocka_unit_test(a_table_without_rows_in_the_base_may_have_rows_that_came_and_went),
         cmocka_unit_test(checkpoints_stay_that_others_build_on),
         cmocka_unit_test(another_checkpoint_of_a_step_leaves_the_files_that_others_build_on),
         cmocka_unit_test(a_base_that_is_missing_damaged_or_another_one_is_refused),
+        cmocka_unit_test(manifests_that_cannot_be_of_changes_are_refused),
         cmocka_unit_test(a_killed_writer_of_changes_leaves_only_whole_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
