@@ -117,7 +117,16 @@ def test_a_job_is_checkpointed_to_a_store_killed_and_resumed(here, tmp_path):
     assert_ends_like(results(tmp_path / "r.npz"), results(tmp_path / "whole.npz"), 10)
     assert checkpoints.steps(folder)[0] == 20
     checkpoints.find(folder).verify()
-    assert not [name for name, _ in list_files(folder) if name.startswith(".")]
+    assert {name for name, _ in list_files(folder) if name.startswith(".")} == {".fetched-0", ".fetched-1"}
+
+
+def test_replayed_steps_of_a_job_in_a_store_return_what_they_fetched(here, tmp_path):
+    env, keep = environment(**here.environment()), ("--checkpoint", f"s3://{BUCKET}/replayed", "--checkpoint-steps", 5)
+    launch_under_mpi(2, 2, "--out", tmp_path / "whole.npz", script=RESUME)
+    code, text = Launched(2, 2, "--ask", 12, script=RESUME, env=env, options=keep).end()
+    assert code == 75, text
+    launch_under_mpi(2, 2, "--plain", "--out", tmp_path / "r.npz", script=RESUME, env=env, options=(*keep, "--resume"))
+    assert_ends_like(results(tmp_path / "r.npz"), results(tmp_path / "whole.npz"), 0)
 
 
 def test_a_damaged_part_in_a_store_is_named_and_the_checkpoint_before_is_used(here, tmp_path):

@@ -32,6 +32,7 @@ from ..job.job import Job
 from ..native.dtypes import NUMPY_DTYPES, VarType, floats_of_bfloat16
 from ..native.tensor import LoDTensor, as_fetched
 from ..stores.names import is_uri
+from .fetched_copy import Copy, fetch
 
 _MAGIC = b"trireme fetched 1\n"
 _HEAD = struct.Struct("<HHI")          # number of the form, check, step; in a form: 0, check, bytes
@@ -170,11 +171,19 @@ class Fetched:
                 if int(path.name.removeprefix(prefix)) >= job.trainers:
                     _remove(path)
                     _remove(_last_of(path))
-        return Fetched(place, prefix, job.index, first, shared)
+        if is_here:
+            return Fetched(place, prefix, job.index, first, shared)
+        if folder and first:
+            fetch(place / f"{prefix}{job.index}", f"{folder}/.fetched-{job.index}")
+        fetched = Fetched(place, prefix, job.index, first, shared)
+        if folder:
+            fetched.copy = Copy(fetched.path, f"{folder}/.fetched-{job.index}")
+        return fetched
 
     def __init__(self, folder: Path, prefix: str, index: int, first: int, shared: Iterable[str]) -> None:
         self.path, self.index, self.first, self.shared = folder / f"{prefix}{index}", index, first, frozenset(shared)
         self._prefix = prefix
+        self.copy: Copy | None = None                  # in the store that has the job's checkpoints
         self._own: _Read | None = None                 # read for a replay
         self._other: _Read | None = None
         self._file, self._size = -1, 0                 # -1: not opened yet
