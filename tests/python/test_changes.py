@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from job_support import Launched, alone, launch, needs_mpi, results
+from simulated_jobs import simulate
 
 from trireme import checkpoint as checkpoints
 from trireme.launch import cli
@@ -175,3 +176,25 @@ def test_a_rank_that_dies_while_changes_are_written(victim, tmp_path):
     newest, want = checkpoints.newest(folder), checkpoints.newest(tmp_path / "w")
     for name in want.tables:
         np.testing.assert_array_equal(newest.table_rows(name), want.table_rows(name), err_msg=name)
+
+
+def test_kills_at_any_moment_leave_only_checkpoints_with_the_rows_of_full_ones(written, tmp_path):
+    """Simulated jobs: servers, trainers and standbys die, up to four of them, while one to all of the checkpoints stay."""
+    starts = changes = 0
+    for seed in range(10):
+        chance, folder = random.Random(seed), tmp_path / str(seed)
+        servers, standbys = chance.choice((1, 2, 3)), chance.choice((0, 1, 2))
+        kills = [[(chance.randrange(servers + 2 + standbys), chance.uniform(1, 140)) for _ in range(2)] for _ in range(2)]
+        options = ("--checkpoint", folder, "--checkpoint-steps", 1, "--checkpoint-keep", chance.choice((1, 2, 99)),
+                   "--checkpoint-full-every", chance.choice((3, 6, 20)))
+        ended = simulate(servers, 2, *ARGS, script=TABLES, options=options, seed=seed, kills=kills, standbys=standbys)
+        said = f"seed {seed}, {servers} servers, {standbys} standbys, {options}, kills {kills}:\n{ended.text}"
+        assert ended.code == 0 and checkpoints.steps(folder)[0] == STEPS, said
+        for step in checkpoints.steps(folder):
+            whole, found = (checkpoints.find(where, step) for where in (written / "whole", folder))
+            found.verify()
+            for name in whole.tables:
+                np.testing.assert_array_equal(whole.table_rows(name), found.table_rows(name), err_msg=f"{name} of step {step}, {said}")
+            changes += found.base_step is not None
+        starts += ended.starts
+    assert starts > 10 and changes > 10
