@@ -67,11 +67,17 @@ void tr_part_free(tr_part *part)
 
 char *tr__checkpoint_beside(const char *folder, int64_t step)
 {
-    char *dir = tr__must_strdup(folder), *slash = strrchr(dir, '/');
+    size_t end = strlen(folder), begin;
 
-    if (slash)
-        slash[slash == dir] = '\0';
-    char *path = tr_checkpoint_path(slash ? dir : ".", step);
+    while (end > 1 && folder[end - 1] == '/')
+        end--;
+    for (begin = end; begin && folder[begin - 1] != '/'; begin--)
+        ;
+    /* Another name, such as '.', or a link's, does not say in which folder it is. */
+    char *dir = strncmp(folder + begin, "step-", 5) != 0 ? tr__must_format("%s/..", folder)
+                : begin                                ? tr__must_format("%.*s", (int)(begin > 1 ? begin - 1 : 1), folder)
+                                                       : tr__must_strdup(".");
+    char *path = tr_checkpoint_path(dir, step);
     free(dir);
     return path;
 }

@@ -109,6 +109,18 @@ def test_the_command_line_says_what_a_checkpoint_builds_on(written, capsys):
     assert cli.main(["checkpoint", "verify", str(written / "changes")]) == 0
 
 
+def test_a_checkpoint_of_changes_is_found_by_every_name_of_its_folder(written, tmp_path, monkeypatch):
+    folder = up_to(13, written / "changes", tmp_path)
+    (tmp_path / "newest").symlink_to(folder / "step-000000013")
+    monkeypatch.chdir(folder / "step-000000012")
+    want = checkpoints.find(folder, 13).table_rows("words.table")
+    for name in ("../step-000000013", "../step-000000013//", "../step-000000012/../step-000000013/.", tmp_path / "newest", f"{tmp_path}/newest/"):
+        found = checkpoints.Checkpoint(str(name))
+        found.verify()
+        np.testing.assert_array_equal(found.table_rows("words.table"), want)
+    checkpoints.Checkpoint(".").verify()
+
+
 def test_a_compacted_checkpoint_needs_no_other_and_differs_in_nothing(written, tmp_path, capsys):
     folder = up_to(13, written / "changes", tmp_path)
     step = folder / "step-000000013"
