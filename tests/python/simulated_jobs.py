@@ -127,12 +127,11 @@ class _Job:
         size = self.options.servers + self.options.trainers + self.options.standbys
         state = f"trireme-state-{os.getpid()}-simulated"
         for attempt in range(self.options.restarts + 1):
-            codes, nanoseconds, digest = self._start(attempt, f"{state}.0", self.checkpoints.found() != before)
+            with tempfile.TemporaryDirectory() as folder:
+                codes, nanoseconds, digest = self._start(attempt, f"{state}.0", self.checkpoints.found() != before, folder)
+                lost = self._lost(Path(folder))
             digests.append(digest)
-            failed = [codes.get(rank, 124) for rank in range(size)]
-            if self.options.standbys:                  # those who died were replaced, if the others have ended well
-                for_servers = self.options.standbys_for == "servers"
-                failed = [code for rank, code in enumerate(failed) if code > 0 or (code < 0 and for_servers and self._is_trainer(rank))]
+            failed = [codes.get(rank, 124) for rank in range(size) if rank not in lost or codes.get(rank, 124) > 0]
             if not any(failed) or not any(code < 0 for code in codes.values()):
                 break
             if attempt < self.options.restarts:
@@ -142,10 +141,13 @@ class _Job:
         return Ended(next((code if code > 0 else 128 - code for code in failed if code), 0), self.text.decode(errors="replace"),
                      digests, nanoseconds)
 
-    def _is_trainer(self, rank: int) -> bool:
-        return 0 <= rank - self.options.servers < self.options.trainers
+    def _lost(self, folder: Path) -> set[int]:
+        """Return the ranks without which the others have gone on, by the notices of the ranks. Empty if no trainer is left."""
+        lost, replacements = ({int(path.suffix[1:]) for path in folder.glob(f"{what}.*")} for what in ("lost", "replacement"))
+        trainers = {rank + self.options.servers for rank in range(self.options.trainers)} | replacements
+        return set() if trainers <= lost else lost
 
-    def _start(self, attempt: int, state: str, has_saved: bool) -> tuple[dict[int, int], int, int]:
+    def _start(self, attempt: int, state: str, has_saved: bool, folder: str) -> tuple[dict[int, int], int, int]:
         import forked_jobs
         from trireme.launch.supervisor import settings
 
@@ -154,7 +156,7 @@ class _Job:
                                   self.kills[attempt] if attempt < len(self.kills) else ())
         here, there = os.pipe()
         env = {"TRIREME_JOB": "1", "TRIREME_RUN": f"{os.getpid():016x}", **self.checkpoints.environment(),
-               "TRIREME_TRANSPORT": self.transport, "TRIREME_STATE": state,
+               "TRIREME_TRANSPORT": self.transport, "TRIREME_STATE": state, "TRIREME_JOB_FOLDER": folder,
                "TRIREME_ATTEMPT": str(attempt), "TRIREME_PROGRESS": "0", "TRIREME_TERMINAL": "0",
                **({"TRIREME_RESUME": "1"} if has_saved else {}), **({"TRIREME_LOG": o.log} if o.log else {}), **settings(o)}
         pids = []

@@ -95,3 +95,22 @@ def test_ranks_that_are_killed_while_a_job_goes_on_from_a_checkpoint_cost_no_bit
             assert name == "losses" or np.array_equal(value, whole[case][name]), f"{name} differs; {said}"
         starts += ended.starts
     assert starts > SEEDS // 3, "no kill came before a job's end"
+
+
+def test_a_job_that_ends_well_has_its_last_checkpoint_whoever_dies_near_its_end(tmp_path: Path) -> None:
+    """A trainer may die when all its steps are made and the last checkpoint is not; standbys are no trainers."""
+    again = 0
+    for seed in range(SEEDS // 2):
+        chance = random.Random(f"{seed} end")
+        servers, trainers, standbys = chance.choice((1, 2)), chance.choice((1, 2)), chance.choice((0, 1, 2))
+        options = ("--checkpoint", tmp_path / str(seed), "--checkpoint-steps", 5, *(("--standbys-for", "all") if standbys else ()))
+        how = {"seed": seed, "standbys": standbys, "options": options}
+        whole = run(servers, trainers, *NETS["table"], **how)
+        names = sorted(path.name for path in (tmp_path / str(seed)).glob("step-*"))
+        shutil.rmtree(tmp_path / str(seed))
+        kills = [[(servers + chance.randrange(trainers), chance.uniform(0.7, 1) * whole.nanoseconds / 1e6)]]
+        ended = run(servers, trainers, *NETS["table"], **how, kills=kills)
+        found = sorted(path.name for path in (tmp_path / str(seed)).glob("step-*"))
+        assert whole.code == ended.code == 0 and names[-1] == found[-1], f"seed {seed}, kills {kills}, {found}:\n{ended.text}"
+        again += ended.starts > 1
+    assert again, "no kill came before a job's end"
