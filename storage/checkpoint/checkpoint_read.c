@@ -168,9 +168,10 @@ static tr_status missing(tr_status status)
 tr_status tr_manifest_read(tr_manifest **out, const char *folder)
 {
     uint8_t *bytes = NULL;
-    char    *path = tr__must_format("%s/manifest", folder);
+    char    *path;
     size_t   size;
 
+    TR_TRY(tr_place_inside(&path, folder, "manifest"));
     tr_status status = missing(tr_place_of(path)->get(&bytes, &size, path, TR_MANIFEST_MOST));
     if (status == TR_OK)
         status = tr_manifest_parse(out, bytes, size, path);

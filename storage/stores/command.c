@@ -38,25 +38,45 @@ struct tr_command {
     _Alignas(16) char guard_stack[STACK_BYTES], shell_stack[STACK_BYTES];
 };
 
-/* The environment of commands, as it was when the first feed was made. Other threads may change the process's environment while a
- * command is started (a library's first use does). The copy stays until the process ends. */
-static char **environment;
+/* The environment of commands, as it was when the last feed was made. Other threads may change the process's environment while a command
+ * is started (a library's first use does), so commands get copies. A copy stays until the process ends: a shell may begin with it. */
+typedef struct kept {
+    struct kept *before;
+    char        *line[];              /* the last is NULL */
+} kept;
 
-static void copy_environment(void)
+static kept *_Atomic environment;
+
+static bool is_present(const kept *k)
+{
+    size_t i = 0;
+
+    while (k && k->line[i] && environ[i] && !strcmp(k->line[i], environ[i]))
+        i++;
+    return k && !k->line[i] && !environ[i];
+}
+
+static kept *copy_environment(kept *before)
 {
     size_t count = 0;
 
     while (environ[count])
         count++;
-    environment = tr__must_array(count + 1, sizeof *environment);
+    kept *k = tr__must_alloc(sizeof *k + (count + 1) * sizeof *k->line);
+    k->before = before;
     for (size_t i = 0; i < count; i++)
-        environment[i] = tr__must_strdup(environ[i]);
+        k->line[i] = tr__must_strdup(environ[i]);
+    return k;
 }
 
 void tr_command_keep_environment(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, copy_environment);
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+    pthread_mutex_lock(&lock);
+    if (!is_present(environment))
+        environment = copy_environment(environment);
+    pthread_mutex_unlock(&lock);
 }
 
 /* == three parties ============================================================================ */
@@ -67,6 +87,7 @@ static int become_shell(void *payload)
 {
     static const int restored[] = {SIGCHLD, SIGPIPE, SIGXFSZ};
     tr_command      *c = payload;
+    kept            *kept_environment = environment;
     sigset_t         none;
 
     setpgid(0, 0);
@@ -78,7 +99,7 @@ static int become_shell(void *payload)
         signal(restored[i], SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    execle("/bin/sh", "sh", "-c", c->text, (char *)NULL, environment ? environment : environ);
+    execle("/bin/sh", "sh", "-c", c->text, (char *)NULL, kept_environment ? kept_environment->line : environ);
     c->failed = errno;
     _exit(127);
 }

@@ -271,7 +271,7 @@ def classes_that_end():
     every_class(Handle)                                # imports all modules
     return [kind for module in list(sys.modules.values()) if (getattr(module, "__name__", "") + ".").startswith("trireme.")
             for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__
-            and hasattr(kind, "__del__") and kind is not Handle]
+            and any("__del__" in vars(base) for base in kind.__mro__ if base.__module__.startswith("trireme.")) and kind is not Handle]
 
 
 def test_an_object_that_was_never_made_ends_quietly():

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from store_support import BUCKET, Proxy, the_server
+from store_support import BUCKET, Proxy, end_store_process, the_server
 
 import trireme as fluid
 from trireme.stores import folders, names, reading, tries, writing
@@ -29,6 +29,7 @@ def store(s3, monkeypatch):
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("trireme.stores.systems._made", {})
+    end_store_process()
     return s3
 
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from .._core import lib
 from ..native.errors import InvalidArgumentError
-from ..stores.beside import prepare
-from ..stores.names import absolute, is_uri
 
 
 class Settings:
@@ -31,6 +29,8 @@ class Settings:
         result.__dict__.update(self.__dict__)
         folder = os.environ.get("TRIREME_CHECKPOINT")
         if folder:
+            from ..stores.names import absolute
+
             result.folder = absolute(folder)
             steps, seconds = os.environ.get("TRIREME_CHECKPOINT_STEPS"), os.environ.get("TRIREME_CHECKPOINT_SECONDS")
             if steps or seconds:
@@ -39,7 +39,9 @@ class Settings:
             for name in ("keep", "full_every"):
                 variable = f"TRIREME_CHECKPOINT_{name.upper()}"
                 setattr(result, name, _number(variable, os.environ.get(variable), int) or getattr(self, name))
-        if is_uri(result.folder):
+        if result.folder and "://" in result.folder:
+            from ..stores.beside import prepare
+
             prepare()
         result.entry = entry_of(result.resume, result.anew)
         result.resume = bool(result.folder) and (result.resume or bool(_given("TRIREME_RESUME")))

@@ -27,7 +27,6 @@ from ..program.variable import is_persistable
 from ..program.desc import ProgramDesc
 from ..run.runner import Runner
 from ..run.scopes import fetch_var, global_scope
-from ..stores.copies import has_files, readable, writable
 from .pretrained import load_from_tables, load_rows
 
 
@@ -119,6 +118,8 @@ def save_vars(executor: Runner, dirname: str, main_program: Program | None = Non
 
 
 def _write_vars(executor: Runner, dirname: str, chosen: list[Variable], tables: list[str], filename: str | None) -> None:
+    from ..stores.copies import writable
+
     with writable(dirname) as local:
         _write_files(executor, local, chosen, tables, filename)
 
@@ -162,6 +163,8 @@ def load_vars(executor: Runner, dirname: str, main_program: Program | None = Non
     >>> fluid.io.save_vars(exe, "model", vars=["line.w_0"])
     >>> fluid.io.load_vars(exe, "model", vars=["line.w_0"])
     """
+    from ..stores.copies import readable
+
     wanted = _chosen(main_program, vars, predicate, "load_vars")
     with readable(dirname) as local:
         _load_vars(executor, local, main_program, wanted, filename, checksums.Checksums(local or "."))
@@ -387,6 +390,8 @@ def save_inference_model(dirname: str, feeded_var_names: Sequence[str], target_v
                                    "model_filename, or put the variables into params_filename")
 
     def write() -> None:
+        from ..stores.copies import writable
+
         with writable(dirname, model_file) as local:
             write_files(local)
 
@@ -424,6 +429,8 @@ def load_inference_model(dirname: str, executor: Runner, model_filename: str | N
     >>> exe.run(program, feed={feeds[0]: np.ones((3, 2), "float32")}, fetch_list=targets)[0].shape
     (3, 1)
     """
+    from ..stores.copies import has_files, readable
+
     if not has_files(str(dirname)):
         raise ValueError(f"load_inference_model: there is no folder {dirname!r}")
     with readable(dirname) as local:
