@@ -102,27 +102,28 @@ def assert_ends_like(got, want, first):
 
 
 def test_a_job_is_checkpointed_to_a_store_killed_and_resumed(here, tmp_path):
-    env, folder = environment(**here.environment()), f"s3://{BUCKET}/run"
+    env, folder = environment(**here.environment()), f"s3://{BUCKET}/{tmp_path.name}"
     launch_under_mpi(2, 2, "--out", tmp_path / "whole.npz", script=RESUME)
     keep = ("--checkpoint", folder, "--checkpoint-steps", 5)
     code, text = Launched(2, 2, "--kill", 13, "--pause", 0.05, script=RESUME, env=env, options=(*keep, "--restarts", 0)).end()
     assert code == 1 and "died" in text, text
-    assert checkpoints.steps(folder)[0] == 10
+    at = checkpoints.steps(folder)[0]                  # 10, or later by how long the one before it was written
+    assert 10 <= at <= 13
     names = {name for name, _ in list_files(folder)}
-    assert "step-000000010/manifest" in names
-    assert len([name for name in names if name.startswith("step-000000010/part-")]) == 3     # two servers, and trainer 0
+    assert f"step-{at:09}/manifest" in names
+    assert len([name for name in names if name.startswith(f"step-{at:09}/part-")]) == 3     # two servers, and trainer 0
     code, text = Launched(1, 2, script=RESUME, env=env, options=keep).end()
     assert code == 2 and f"the folder '{folder}' holds" in text, text                        # another run may not begin there
     text = launch_under_mpi(3, 2, "--out", tmp_path / "r.npz", script=RESUME, env=env, options=(*keep, "--resume"))
-    assert f"going on from step 10, {folder}/step-000000010" in text and "trainer 1: 10 steps to step 20" in text, text
-    assert_ends_like(results(tmp_path / "r.npz"), results(tmp_path / "whole.npz"), 10)
+    assert f"going on from step {at}, {folder}/step-{at:09}" in text and f"trainer 1: {20 - at} steps to step 20" in text, text
+    assert_ends_like(results(tmp_path / "r.npz"), results(tmp_path / "whole.npz"), at)
     assert checkpoints.steps(folder)[0] == 20
     checkpoints.find(folder).verify()
     assert {name for name, _ in list_files(folder) if name.startswith(".")} == {".fetched-0", ".fetched-1"}
 
 
 def test_replayed_steps_of_a_job_in_a_store_return_what_they_fetched(here, tmp_path):
-    env, keep = environment(**here.environment()), ("--checkpoint", f"s3://{BUCKET}/replayed", "--checkpoint-steps", 5)
+    env, keep = environment(**here.environment()), ("--checkpoint", f"s3://{BUCKET}/{tmp_path.name}", "--checkpoint-steps", 5)
     launch_under_mpi(2, 2, "--out", tmp_path / "whole.npz", script=RESUME)
     code, text = Launched(2, 2, "--ask", 12, script=RESUME, env=env, options=keep).end()
     assert code == 75, text
@@ -131,19 +132,19 @@ def test_replayed_steps_of_a_job_in_a_store_return_what_they_fetched(here, tmp_p
 
 
 def test_a_damaged_part_in_a_store_is_named_and_the_checkpoint_before_is_used(here, tmp_path):
-    env, folder = environment(**here.environment()), f"s3://{BUCKET}/damaged"
+    env, folder = environment(**here.environment()), f"s3://{BUCKET}/{tmp_path.name}"
     keep = ("--checkpoint", folder, "--checkpoint-steps", 10)
     launch_under_mpi(2, 2, script=RESUME, env=env, options=keep)
     name = next(name for name, _ in list_files(folder) if name.startswith("step-000000020/part-00001"))
-    content = here.get(f"damaged/{name}")
-    here.put(f"damaged/{name}", content[:70] + bytes([content[70] ^ 1]) + content[71:])
+    content = here.get(f"{tmp_path.name}/{name}")
+    here.put(f"{tmp_path.name}/{name}", content[:70] + bytes([content[70] ^ 1]) + content[71:])
     text = launch_under_mpi(2, 2, script=RESUME, env=env, options=(*keep, "--resume"))
     assert "going on from step 10" in text and f"'{folder}/{name}': chunk 0" in text, text
 
 
 def test_a_checkpoint_is_made_over_any_request_that_fails(here, tmp_path):
     """Each of the requests that write, in turn: it fails, or its answer is lost."""
-    proxy, folder = Proxy(here.port), f"s3://{BUCKET}/flaky"
+    proxy, folder = Proxy(here.port), f"s3://{BUCKET}/{tmp_path.name}"
     env = environment(**here.environment(proxy.port), TRIREME_STORE_TIMEOUT="2")
     faults = iter(["fail", "cut", "lost", "stall"] * 200)
     proxy.fault = lambda at, verb, path: next(faults) if at % 7 == 3 else None
@@ -156,7 +157,7 @@ def test_a_checkpoint_is_made_over_any_request_that_fails(here, tmp_path):
 
 
 def test_a_store_that_is_gone_is_reported_and_training_goes_on(here, tmp_path):
-    proxy, folder = Proxy(here.port), f"s3://{BUCKET}/gone"
+    proxy, folder = Proxy(here.port), f"s3://{BUCKET}/{tmp_path.name}"
     proxy.fault = lambda at, verb, path: "refuse" if "step-" in path and verb in ("PUT", "POST") else None
     env = environment(**here.environment(proxy.port), TRIREME_STORE_TIMEOUT="2")
     code, text = Launched(2, 2, "--out", tmp_path / "r.npz", script=RESUME, env=env,
@@ -166,9 +167,9 @@ def test_a_store_that_is_gone_is_reported_and_training_goes_on(here, tmp_path):
     assert "secret-of-tests" not in text and checkpoints.steps(folder) == []
 
 
-def test_checkpoints_of_changes_lie_in_a_store_too(here):
+def test_checkpoints_of_changes_lie_in_a_store_too(here, tmp_path):
     """A table's changed rows alone, resumed from several files; then written anew as a full one."""
-    env, folder = environment(**here.environment()), f"s3://{BUCKET}/changes"
+    env, folder = environment(**here.environment()), f"s3://{BUCKET}/{tmp_path.name}"
     train = SCRIPT.with_name("train.py")
     launch_under_mpi(2, 2, "--table", "--steps", 20, script=train, env=env,
                      options=("--checkpoint", folder, "--checkpoint-steps", 5, "--checkpoint-full-every", 10, "--mode", "sync"))
@@ -181,10 +182,10 @@ def test_checkpoints_of_changes_lie_in_a_store_too(here):
     assert compact.base_step is None and compact.table_rows(next(iter(compact.tables))).tobytes() == before
 
 
-def test_one_process_keeps_and_reads_checkpoints_in_a_store(here, capfd):
+def test_one_process_keeps_and_reads_checkpoints_in_a_store(here, capfd, tmp_path):
     loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [2]), 1, name="line"))
     fluid.optimizer.Momentum(0.1, momentum=0.9).minimize(loss)
-    exe, folder = fluid.Executor(), f"s3://{BUCKET}/alone"
+    exe, folder = fluid.Executor(), f"s3://{BUCKET}/{tmp_path.name}"
     exe.run(fluid.default_startup_program())
     fed = {"x": np.ones((3, 2), "float32")}
     for step in range(1, 6):
@@ -225,7 +226,7 @@ def test_programs_without_a_script_take_uris(here, stored, tmp_path, monkeypatch
 
 
 def test_what_trainers_accumulate_is_in_a_checkpoint_of_a_store(here, data, tmp_path):  # noqa: F811
-    env, folder = environment(**here.environment()), f"s3://{BUCKET}/own"
+    env, folder = environment(**here.environment()), f"s3://{BUCKET}/{tmp_path.name}"
     how = ("--optimizer", "dgc", "--width", 3000, "--epochs", 3)
     launch_under_mpi(2, 2, data, "--save", tmp_path / "whole", *how, script=SCRIPT)
     keep = ("--checkpoint", folder, "--checkpoint-steps", 9)
