@@ -97,3 +97,18 @@ def test_trireme_knows_how_its_ranks_ended_if_its_parent_ignored_sigchld(tmp_pat
     (tmp_path / "fails.py").write_text("import sys\nsys.exit(7)\n")
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
     assert "exit code 7" in done.stderr, done.stderr
+
+
+def test_a_command_gets_the_environment_of_its_own_pass(tmp_path: Path) -> None:
+    """Not that of the first feed of the process: a script may learn later where its data lies, or by which key."""
+    (tmp_path / "s.csv").write_text("1\n")
+    done = subprocess.run([sys.executable, "-c", """
+import os
+import trireme as fluid
+data = fluid.Dataset("s.csv", "csv", pipe_command="echo ${NUMBER:-5}", slots=[fluid.Slot("a", "float32", [-1, 1])])
+for number in (None, "6", "7"):
+    if number:
+        os.environ["NUMBER"] = number
+    print(*(float(batch["a"][0, 0]) for batch in data))
+"""], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.split() == ["5.0", "6.0", "7.0"], done.stdout + done.stderr
