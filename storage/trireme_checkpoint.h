@@ -203,7 +203,8 @@ TR_API tr_status   tr_checkpoint_read_table(void **out, int64_t *bytes, const tr
 /* Put the table with all its rows into the variable of its name, and replace its contents. A table that is there already decides about
  * admission and first values; type, width and states must be the same (TR_ESHAPE). */
 TR_API tr_status   tr_checkpoint_load_table(tr_scope *scope, const tr_checkpoint *checkpoint, int index);
-/* Only compare the table with that which is there already. */
+/* Compare the description of the table with the table of that name in the scope. Nothing is loaded. The errors are those of
+ * tr_checkpoint_load_table. */
 TR_API tr_status   tr_checkpoint_check_table(tr_scope *scope, const tr_checkpoint *checkpoint, int index);
 
 /* == checksums of the files of a model ======================================================= */

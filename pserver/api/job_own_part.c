@@ -21,7 +21,6 @@
 /* So long the initiator waits for the others' parts: a trainer may have died, and another one come in its place. Nanoseconds. */
 static const int64_t PATIENCE = 120000000000, NAP = 5000000;
 /* Of a manifest that another trainer has written. */
-static const uint64_t MANIFEST_MOST = 64 << 20;
 /* What stands in the place of the mode where there is no part: why not stands in the place of the digest. */
 static const char LOST[] = "lost", FAILED[] = "failed";
 
@@ -331,18 +330,9 @@ tr_status tr__own_parts_check(const tr__own_part *o)
 /* What this trainer has written last; NULL: nothing that can be read. */
 static tr_manifest *read_manifest(const char *folder)
 {
-    char        *path = tr__must_format("%s/manifest", folder);
     tr_manifest *manifest = NULL;
-    uint8_t     *bytes;
-    size_t       size;
 
-    if (tr_place_of(path)->get(&bytes, &size, path, MANIFEST_MOST) == TR_OK) {
-        if (tr_manifest_parse(&manifest, bytes, size, path) != TR_OK)
-            manifest = NULL;
-        free(bytes);
-    }
-    free(path);
-    return manifest;
+    return tr_manifest_read(&manifest, folder) == TR_OK ? manifest : NULL;
 }
 
 /* *is_gone: the trainer is gone, and has left no part of this snapshot. */

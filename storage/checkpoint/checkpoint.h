@@ -61,6 +61,8 @@ void      tr__beginning_remove(const char *folder);
 tr_status tr_manifest_parse(tr_manifest **out, const uint8_t *bytes, size_t size, const char *path);
 /* The manifest of one checkpoint. */
 tr_status tr_manifest_read(tr_manifest **out, const char *folder);
+/* The same, but TR_ENOTFOUND: there is none. */
+tr_status tr__manifest_find(tr_manifest **out, const char *folder);
 void      tr_manifest_free(tr_manifest *manifest);
 /* The run that it names; its number is 0 where it names none. */
 tr_checkpoint_run tr__run_of_manifest(const tr_manifest *manifest);

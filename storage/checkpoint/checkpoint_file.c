@@ -37,11 +37,11 @@ struct tr_checkpoint_file {
 
 tr_status tr_checkpoint_sync_folder(const char *path)
 {
-    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     tr_status status = TR_OK;
 
-    if (tr_place_of(path)->has_folders == false)
+    if (!tr_place_of(path)->has_folders)
         return TR_OK;
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return tr_fail(TR_EIO, "cannot open '%s': %s", path, strerror(errno));
     if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP)      /* some file systems cannot do this */

@@ -165,19 +165,24 @@ static tr_status missing(tr_status status)
     return status;
 }
 
-tr_status tr_manifest_read(tr_manifest **out, const char *folder)
+tr_status tr__manifest_find(tr_manifest **out, const char *folder)
 {
     uint8_t *bytes = NULL;
     char    *path;
     size_t   size;
 
     TR_TRY(tr_place_inside(&path, folder, "manifest"));
-    tr_status status = missing(tr_place_of(path)->get(&bytes, &size, path, TR_MANIFEST_MOST));
+    tr_status status = tr_place_of(path)->get(&bytes, &size, path, TR_MANIFEST_MOST);
     if (status == TR_OK)
         status = tr_manifest_parse(out, bytes, size, path);
     free(bytes);
     free(path);
     return status;
+}
+
+tr_status tr_manifest_read(tr_manifest **out, const char *folder)
+{
+    return missing(tr__manifest_find(out, folder));
 }
 
 /* The path of a part's file, in the checkpoint's own folder or in that of one that it builds on; malloc'ed. */

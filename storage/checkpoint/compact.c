@@ -1,7 +1,7 @@
 /* compact.c - writes a checkpoint that builds on others anew, in its place, so that it needs none of them.
  *
- * The shards of tables are written in PARTS parts, one after the other, so memory is needed for one part of the tables at a time, and for the dense
- * arrays. The new parts stand beside the old ones until the manifest is renamed. */
+ * The shards of tables are written in PARTS parts, one after the other, so memory is needed for one part of the tables at a time, and for
+ * the dense arrays. The new parts stand beside the old ones until the manifest is renamed. */
 #include "storage/checkpoint/base.h"
 
 #include "storage/checkpoint/rows_ahead.h"

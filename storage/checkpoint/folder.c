@@ -67,21 +67,15 @@ static void sort(tr_folder *f)
 /* A manifest that is damaged counts as one that is there. A failure: the store does not answer. */
 static tr_status read_item(tr_folder_item *item, const char *dir)
 {
-    char     *path = tr_checkpoint_path(dir, item->step), *manifest = tr__must_format("%s/manifest", path);
-    uint8_t  *bytes = NULL;
-    size_t    size;
-    tr_status status = tr_place_of(dir)->get(&bytes, &size, manifest, TR_MANIFEST_MOST);
+    char     *path = tr_checkpoint_path(dir, item->step);
+    tr_status status = tr__manifest_find(&item->manifest, path);
 
     item->has_manifest = status != TR_ENOTFOUND;
-    if (status == TR_OK)
-        status = tr_manifest_parse(&item->manifest, bytes, size, manifest);
     if (item->manifest)
         item->order = item->manifest->has_order ? item->manifest->order : 0;
     else if (tr_place_of(dir)->has_folders || status == TR_EFORMAT || status == TR_ENOTFOUND)
         status = TR_OK;
-    free(bytes);
     free(path);
-    free(manifest);
     return status;
 }
 

@@ -1,8 +1,11 @@
 /* own_run.c - see own_run.h. */
 #include "storage/checkpoint/own_run.h"
 
+#include <string.h>
+
 #include "framework/base/fork_lock.h"
 #include "framework/base/memory.h"
+#include "framework/tensors/random.h"
 #include "storage/checkpoint/place.h"
 
 /* A folder that this process knows. It stays known until the process ends. */
@@ -41,10 +44,7 @@ bool tr__folder_identity(struct stat *out, const char *folder)
 {
     if (tr_place_of(folder)->has_folders)
         return stat(folder, out) == 0;
-    uint64_t hash = 0xcbf29ce484222325;            /* FNV-1a of the URI */
-    for (const char *c = folder; *c; c++)
-        hash = (hash ^ (uint8_t)*c) * 0x100000001b3;
-    *out = (struct stat){.st_dev = (dev_t)-1, .st_ino = (ino_t)hash};
+    *out = (struct stat){.st_dev = (dev_t)-1, .st_ino = (ino_t)tr_hash_bytes(folder, strlen(folder))};
     return true;
 }
 

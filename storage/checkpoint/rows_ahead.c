@@ -159,17 +159,21 @@ static bool *chunks_of_tables(const tr_part *part)
 
 static tr_status compare_others(const reader *r, const tr_part *part)
 {
-    bool     *marked = chunks_of_tables(part);
-    uint8_t  *chunk = tr__must_bytes(part->chunk_bytes + 1);
-    tr_status status = TR_OK;
+    bool          *marked = chunks_of_tables(part);
+    const uint64_t most = part->chunk_bytes < RUN ? RUN / part->chunk_bytes : 1;           /* chunks that are read at a time */
+    uint8_t       *bytes = tr__must_bytes(most * part->chunk_bytes + 1);
+    tr_status      status = TR_OK;
 
-    for (uint64_t i = 0, other = 0; i < part->n_checksums && status == TR_OK; i++) {
-        const uint64_t at = i * part->chunk_bytes, left = part->bytes - at;
-        if (!marked[i] && other++ % (uint64_t)r->wanted->readers == (uint64_t)r->wanted->reader)
-            status = tr_part_read(part, tr_checkpoint_folder(r->checkpoint), at, left < part->chunk_bytes ? left : part->chunk_bytes,
-                                  chunk);
+    for (uint64_t from = 0, end, other = 0; from < part->n_checksums && status == TR_OK; from = end) {
+        for (end = from; end < part->n_checksums && end - from < most && !marked[end]; end++)
+            ;
+        if (end > from && other++ % (uint64_t)r->wanted->readers == (uint64_t)r->wanted->reader) {
+            const uint64_t at = from * part->chunk_bytes, until = end * part->chunk_bytes;
+            status = tr_part_read(part, tr_checkpoint_folder(r->checkpoint), at, (until < part->bytes ? until : part->bytes) - at, bytes);
+        }
+        end += end == from;
     }
-    free(chunk);
+    free(bytes);
     free(marked);
     return status;
 }

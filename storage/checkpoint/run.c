@@ -486,7 +486,8 @@ tr_status tr_checkpoint_open_newest_by(tr_checkpoint **out, char **refused, cons
     tr_folder_free(&all);
     *out = found;
     if (status == TR_OK && !found)
-        status = tr_fail(TR_ENOTFOUND, "there is no checkpoint in '%s' that can be used%s%.2000s", folder, *refused ? ":\n" : "", *refused ? *refused : "");
+        status = tr_fail(TR_ENOTFOUND, "there is no checkpoint in '%s' that can be used%s%.2000s", folder, *refused ? ":\n" : "",
+                         *refused ? *refused : "");
     if (status != TR_OK) {
         free(*refused);
         *refused = NULL;

@@ -243,8 +243,8 @@ def results(path: object) -> dict[str, np.ndarray]:
 
 
 def assert_finite(found: dict[str, np.ndarray], text: str = "") -> None:
-    """Each number is finite, but for the last two losses: those batches of train.py have fewer samples than trainers. If no trainer whose
-    gradients count has a sample, the loss is the mean of nothing, NaN."""
+    """All numbers are finite. The last two losses may be NaN. Their batches in train.py have fewer samples than there are trainers. If no
+    trainer whose gradients count has a sample, the loss is the mean over no samples, which is NaN."""
     for name, value in found.items():
         assert np.isfinite(value[:-2] if name == "losses" else value).all(), name + text
 

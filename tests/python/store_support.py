@@ -172,3 +172,12 @@ def end_store_process() -> None:
             os.kill(int(folder.name), signal.SIGKILL)
             while _stat(guard)[0] != "Z":
                 time.sleep(0.01)
+
+
+def find_store(s3: S3, monkeypatch: pytest.MonkeyPatch) -> S3:
+    """Let this process find the server, without proxy."""
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("trireme.stores.systems._made", {})
+    end_store_process()
+    return s3

@@ -1,4 +1,5 @@
-"""Checkpoints of changes: with what they build on they are the whole state, whoever goes on from them, and whatever is missing is named."""
+"""Checkpoints of changes. Such a checkpoint and the checkpoints below it are the whole state for every job that goes on from it. An error
+names the file that is missing."""
 
 import os
 import random

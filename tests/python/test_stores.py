@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from store_support import BUCKET, Proxy, end_store_process, the_server
+from store_support import BUCKET, Proxy, find_store, the_server
 
 import trireme as fluid
 from trireme.stores import folders, names, reading, tries, writing
@@ -25,12 +25,7 @@ def s3():
 
 @pytest.fixture
 def store(s3, monkeypatch):
-    """The server, as the library finds it; without proxy."""
-    for name, value in s3.environment().items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr("trireme.stores.systems._made", {})
-    end_store_process()
-    return s3
+    return find_store(s3, monkeypatch)
 
 
 @pytest.fixture

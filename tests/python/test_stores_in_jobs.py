@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from job_support import MPIS, Launched, environment, launch_under_mpi, needs_mpi, results
 from saved_job_support import SCRIPT, assert_holds, data, mpirun, run, script  # noqa: F401 - a fixture
-from store_support import BUCKET, Proxy, end_store_process, the_server
+from store_support import BUCKET, Proxy, find_store, the_server
 
 import trireme as fluid
 from trireme import checkpoint as checkpoints
@@ -85,12 +85,7 @@ RESUME = SCRIPT.with_name("resume.py")
 
 @pytest.fixture
 def here(s3, monkeypatch):
-    """This process finds the store, too."""
-    for name, value in s3.environment().items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr("trireme.stores.systems._made", {})
-    end_store_process()
-    return s3
+    return find_store(s3, monkeypatch)
 
 
 def assert_ends_like(got, want, first):

@@ -216,8 +216,8 @@ static bool takes(const tr_checkpoint_manager *m, const tr_checkpoint_variable *
     return !v->is_pulled || tr__is_first_trainer(m);
 }
 
-/* In a job that goes on from a checkpoint the servers read what they keep, and no trainer needs that which it pulls. Trainer 0
- * checks that it fits. */
+/* In a job that goes on from a checkpoint the servers read the variables that they keep. A trainer pulls those later, so it does not read
+ * them. Trainer 0 checks that they fit. */
 static bool only_servers_read(const tr_checkpoint_manager *m, const tr_checkpoint_variable *v)
 {
     return m->job && m->beginning.checkpoint && v->is_on_servers && v->is_pulled;
