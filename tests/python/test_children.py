@@ -105,10 +105,10 @@ def test_a_command_gets_the_environment_of_its_own_pass(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", """
 import os
 import trireme as fluid
-data = fluid.Dataset("s.csv", "csv", pipe_command="echo ${number_of_pass:-5}", slots=[fluid.Slot("a", "float32", [-1, 1])])
+data = fluid.Dataset("s.csv", "csv", pipe_command="echo ${NUMBER:-5}", slots=[fluid.Slot("a", "float32", [-1, 1])])
 for number in (None, "6", "7"):
     if number:
-        os.environ["number_of_pass"] = number
+        os.environ.update(NUMBER=number)
     print(*(float(batch["a"][0, 0]) for batch in data))
 """], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout.split() == ["5.0", "6.0", "7.0"], done.stdout + done.stderr
