@@ -153,8 +153,8 @@ class Dataset(Handle):
             raise InvalidArgumentError(f"Dataset: files={filelist!r:.80}; a name, a pattern or a list of them is possible")
         names = [filelist] if isinstance(filelist, (str, os.PathLike)) else list(filelist)
         files: list[str] = []
+        prepare()
         for name in map(os.fspath, names):
-            prepare()
             found = _found(name)
             if not found:
                 raise InvalidArgumentError(f"Dataset: no file fits {name!r}")

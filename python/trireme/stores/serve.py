@@ -24,7 +24,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-from ..native.errors import FileError, TriremeError
+from ..native.errors import FileError, NotFoundError, TriremeError
 from . import folders
 from .reading import packing, stream
 from .tries import reason
@@ -36,8 +36,6 @@ _MOST = 1 << 16                       # bytes of a request
 def _size(answer: socket.socket, pipe: int, name: str) -> str:
     info = info_of(name)
     if info is None:
-        from ..native.errors import NotFoundError
-
         raise NotFoundError(f"'{name}' cannot be opened: there is no such file")
     return f"{info.size} {int(info.mtime.timestamp() * 1e6) if info.mtime else 0}"
 
