@@ -198,6 +198,8 @@ TR_API double      tr_checkpoint_age(const char *folder);
 TR_API int         tr_checkpoint_tables(const tr_checkpoint *checkpoint);
 /* Describe a table; the name is borrowed. `rows`: its number of rows. */
 TR_API void        tr_checkpoint_table(tr_job_table *out, int64_t *rows, const tr_checkpoint *checkpoint, int index);
+/* The number of the table of this name; -1: there is none. */
+TR_API int         tr_checkpoint_find_table(const tr_checkpoint *checkpoint, const char *name);
 /* Read all rows, packed as by tr_table_read_rows. Free *out by tr_free. */
 TR_API tr_status   tr_checkpoint_read_table(void **out, int64_t *bytes, const tr_checkpoint *checkpoint, int index);
 /* Put the table with all its rows into the variable of its name, and replace its contents. A table that is there already decides about

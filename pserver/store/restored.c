@@ -78,15 +78,12 @@ static tr_status make_table(item *to, const tr_checkpoint *checkpoint, int index
                : tr_context(status, "while sparse table '%s' of '%s' was made", to->about.name, tr_checkpoint_folder(checkpoint));
 }
 
-static int compare_names(const void *name, const void *of)
-{
-    return strcmp(name, ((const item *)of)->about.name);
-}
-
-/* The items have the order of the checkpoint's tables, which is that of their names. */
+/* The items have the order of the checkpoint's tables. */
 static item *find_item(const tr_restored *r, const char *name)
 {
-    return bsearch(name, r->item, (size_t)r->count, sizeof *r->item, compare_names);
+    const int index = tr_checkpoint_find_table(r->checkpoint, name);
+
+    return index < 0 ? NULL : &r->item[index];
 }
 
 static tr_status put(void *payload, const tr_part_tensor *what, const void *rows, uint64_t bytes)

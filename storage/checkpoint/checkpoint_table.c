@@ -70,6 +70,20 @@ int tr_checkpoint_tables(const tr_checkpoint *c)
     return count;
 }
 
+static int compare_name(const void *name, const void *table)
+{
+    return strcmp(name, ((const tr__whole_table *)table)->about->name);
+}
+
+int tr_checkpoint_find_table(const tr_checkpoint *c, const char *name)
+{
+    int                    count;
+    const tr__whole_table *all = tr__checkpoint_tables_of(&count, c);
+    const tr__whole_table *found = bsearch(name, all, (size_t)count, sizeof *all, compare_name);
+
+    return found ? (int)(found - all) : -1;
+}
+
 static const tr__whole_table *table_at(const tr_checkpoint *c, int index)
 {
     int count;

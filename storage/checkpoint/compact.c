@@ -17,6 +17,7 @@ enum { PARTS = 16 };
 
 /* What one part has. */
 typedef struct content {
+    const tr_checkpoint *checkpoint;
     tr_checkpoint_item *items;
     void              **memory;       /* of each array */
     tr_job_table       *tables;
@@ -38,18 +39,12 @@ static tr_status read_array(content *to, const tr_checkpoint *c, int index)
     return tr_checkpoint_read(c, index, 0, item->rank ? item->dims[0] : 1, to->memory[to->arrays - 1], bytes);
 }
 
-static int compare_names(const void *left, const void *right)
-{
-    return strcmp(((const tr_job_table *)left)->name, ((const tr_job_table *)right)->name);
-}
-
 static tr_status put(void *payload, const tr_part_tensor *what, const void *rows, uint64_t bytes)
 {
-    const content      *to = payload;
-    const tr_job_table  named = {.name = what->name};
-    const tr_job_table *found = bsearch(&named, to->tables, (size_t)to->table_count, sizeof named, compare_names);
+    const content *to = payload;
+    const int      index = tr_checkpoint_find_table(to->checkpoint, what->name);
 
-    return tr__rows_put((tr_table *)(uintptr_t)found->first_rows, what, rows, bytes);
+    return tr__rows_put((tr_table *)(uintptr_t)to->tables[index].first_rows, what, rows, bytes);
 }
 
 static tr_status make_table(content *to, const tr_checkpoint *c, const tr_table_segment *place)
@@ -93,7 +88,8 @@ static void empty(content *to)
 static tr_status write_part(tr_part **out, const tr_checkpoint *c, int part, const char *name)
 {
     const size_t arrays = (size_t)tr_checkpoint_count(c), tables = (size_t)tr_checkpoint_tables(c);
-    content      one = {.items = tr__must_array(arrays + tables + 1, sizeof *one.items),
+    content      one = {.checkpoint = c,
+                        .items = tr__must_array(arrays + tables + 1, sizeof *one.items),
                         .memory = tr__must_array(arrays + 1, sizeof *one.memory),
                         .tables = tr__must_array(tables + 1, sizeof *one.tables)};
     tr_status    status = fill(&one, c, part);

@@ -229,35 +229,22 @@ bool tr_checkpoint_manager_has_old(const tr_checkpoint_manager *manager, const c
     return v && manager->beginning.origin == TR_ORIGIN_SERVERS && takes(manager, v);
 }
 
-/* The number of a table in the checkpoint; -1: it is not there. */
-static int find_table(tr_job_table *out, const tr_checkpoint_manager *m, const char *name)
-{
-    int64_t rows;
-    int     first = 0, end = tr_checkpoint_tables(m->from);
-
-    while (first < end) {
-        const int middle = first + (end - first) / 2;
-        tr_checkpoint_table(out, &rows, m->from, middle);
-        const int order = strcmp(out->name, name);
-        if (!order)
-            return middle;
-        first = order < 0 ? middle + 1 : first;
-        end = order < 0 ? end : middle;
-    }
-    return -1;
-}
-
 int64_t tr__checkpoints_updates_of(const tr_checkpoint_manager *m, const char *table)
 {
+    const int    index = tr_checkpoint_find_table(m->from, table);
     tr_job_table found;
-    return find_table(&found, m, table) < 0 ? 0 : found.updates;
+    int64_t      rows;
+
+    if (index < 0)
+        return 0;
+    tr_checkpoint_table(&found, &rows, m->from, index);
+    return found.updates;
 }
 
 /* In a job the servers have read the rows: then only check that they fit. */
 static tr_status load_table(const tr_checkpoint_manager *m, const char *name)
 {
-    tr_job_table table;
-    const int    index = find_table(&table, m, name);
+    const int index = tr_checkpoint_find_table(m->from, name);
 
     if (index < 0)
         return tr_fail(TR_ENOTFOUND,
