@@ -26,7 +26,7 @@ TR_API tr_status tr_command_end(tr_command *command, const char *path);
 /* == stores ================================================================================= */
 
 /* The shell command that starts the process for files of stores, s3://... and others. Without this call it is the value of
- * TRIREME_STORE_COMMAND, or "trireme store" on the PATH. */
+ * TRIREME_STORE_COMMAND, or "trireme store" on the PATH. The process gets the environment that this one has now, also if it runs already. */
 TR_API void      tr_store_set_command(const char *command);
 
 #ifdef __cplusplus

@@ -38,7 +38,7 @@ struct tr_command {
     _Alignas(16) char guard_stack[STACK_BYTES], shell_stack[STACK_BYTES];
 };
 
-/* The environment of commands, as it was when the last feed was made. Other threads may change the process's environment while a command
+/* The environment of commands, as it was when tr_command_keep_environment was called last. Other threads may change the process's environment while a command
  * is started (a library's first use does), so commands get copies. A copy stays until the process ends: a shell may begin with it. */
 typedef struct kept {
     struct kept *before;
@@ -77,6 +77,12 @@ void tr_command_keep_environment(void)
     if (!is_present(environment))
         environment = copy_environment(environment);
     pthread_mutex_unlock(&lock);
+}
+
+char *const *tr_command_environment(void)
+{
+    const kept *k = environment;
+    return k ? k->line : NULL;
 }
 
 /* == three parties ============================================================================ */

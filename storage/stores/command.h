@@ -11,4 +11,7 @@
 #include "storage/trireme_store.h"
 
 /* Let commands that start from now on get the present environment. Call it in the main thread, before other threads compute. */
-void      tr_command_keep_environment(void);
+void         tr_command_keep_environment(void);
+/* The environment of commands that start now, with a NULL behind the last line. It stays as it is until this process ends. NULL: it was not
+ * kept yet. */
+char *const *tr_command_environment(void);

@@ -8,11 +8,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "framework/base/memory.h"
+#include "storage/stores/command.h"
 #include "storage/trireme_store.h"
 
 static struct {
@@ -20,11 +22,13 @@ static struct {
     pid_t           owner;            /* the process that started it; 0: it is not there */
     int             control, output;
     tr_command     *command;
+    char *const    *environment;      /* that the process has; NULL: this one's, when it started */
     char           *text;             /* as tr_store_set_command said */
 } the = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void tr_store_set_command(const char *command)
 {
+    tr_command_keep_environment();
     pthread_mutex_lock(&the.lock);
     free(the.text);
     the.text = tr__must_strdup(command);
@@ -46,6 +50,7 @@ static tr_status start(const char *path)
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return tr_fail(TR_EIO, "'%s': no socket: %s", path, strerror(errno));
+    the.environment = tr_command_environment();
     const tr_status status = tr_command_start(&the.command, &the.output, ends[1], tr_store_command());
     if (status != TR_OK) {
         close(ends[0]);
@@ -70,7 +75,7 @@ static tr_status end(const char *path)
     return tr_command_end(the.command, path);
 }
 
-static tr_status send_once(void *request, size_t size, const int descriptors[2])
+static tr_status send_message(void *request, size_t size, const int descriptors[2])
 {
     union {
         char           bytes[CMSG_SPACE(2 * sizeof(int))];
@@ -88,6 +93,42 @@ static tr_status send_once(void *request, size_t size, const int descriptors[2])
     while ((sent = sendmsg(the.control, &message, MSG_NOSIGNAL)) < 0 && errno == EINTR)
         ;
     return sent >= 0 ? TR_OK : TR_EIO;
+}
+
+/* A file of this process's memory with the environment's lines, a zero behind each. */
+static int environment_file(char *const *line)
+{
+    const int file = memfd_create("environment", MFD_CLOEXEC);
+
+    for (; file >= 0 && *line; line++)
+        if (write(file, *line, strlen(*line) + 1) < 0) {
+            close(file);
+            return -1;
+        }
+    return file;
+}
+
+/* The environment of this process may have changed since the other one started, an address or a key. */
+static tr_status send_environment(void)
+{
+    char *const *line = tr_command_environment();
+
+    if (line == the.environment)
+        return TR_OK;
+    const int file = environment_file(line);
+    if (file < 0)
+        return TR_EIO;
+    const tr_status status = send_message((char[]){"environment"}, strlen("environment"), (const int[]){file, file});
+    close(file);
+    if (status == TR_OK)
+        the.environment = line;
+    return status;
+}
+
+static tr_status send_once(void *request, size_t size, const int descriptors[2])
+{
+    TR_TRY(send_environment());
+    return send_message(request, size, descriptors);
 }
 
 tr_status tr_store_process_send(void *request, size_t size, const int descriptors[2], const char *path)

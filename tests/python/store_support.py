@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import http.client
 import http.server
-import os
-import re
-import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -154,30 +148,8 @@ class Proxy:
         self._server.server_close()
 
 
-def _stat(pid: int) -> tuple[str, int]:
-    """Return the state of a process, and its parent."""
-    state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
-    return state, int(parent)
-
-
-def end_store_process() -> None:
-    """End the process that reads stores for this one, if there is one: the next starts with the environment of then."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if not re.search(rb"trireme.stores.serve|trireme\0store", (folder / "cmdline").read_bytes()):
-                continue
-            guard = _stat(int(folder.name))[1]         # it ends with the process, and the core collects it
-            if guard == 1 or _stat(guard)[1] != os.getpid():
-                continue
-            os.kill(int(folder.name), signal.SIGKILL)
-            while _stat(guard)[0] != "Z":
-                time.sleep(0.01)
-
-
 def find_store(s3: S3, monkeypatch: pytest.MonkeyPatch) -> S3:
     """Let this process find the server, without proxy."""
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("trireme.stores.systems._made", {})
-    end_store_process()
     return s3

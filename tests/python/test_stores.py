@@ -13,6 +13,7 @@ import pytest
 from store_support import BUCKET, Proxy, find_store, the_server
 
 import trireme as fluid
+from trireme import checkpoint as checkpoints
 from trireme.stores import folders, names, reading, tries, writing
 
 pa = pytest.importorskip("pyarrow")
@@ -246,7 +247,11 @@ import trireme as fluid
 slots = [fluid.Slot("x", dtype="float32", shape=[-1, 1]), fluid.Slot("i", dtype="int64", shape=[-1, 1])]
 data = fluid.Dataset(sys.argv[1], "csv", batch_size=1000, slots=slots)
 lines = [sum(len(batch["i"]) for batch in data)]
-read = lambda pid, name: open(f"/proc/{pid}/{name}", "rb").read()
+def read(pid, name):
+    try:
+        return open(f"/proc/{pid}/{name}", "rb").read()
+    except OSError:                       # another program, which has ended
+        return b""
 served = [int(pid) for pid in os.listdir("/proc") if pid.isdecimal() and b"trireme.stores.serve" in read(pid, "cmdline")
           and f"MARK={os.getpid()}".encode() in read(pid, "environ")]
 for pid in served:
@@ -263,6 +268,20 @@ def test_another_process_takes_the_place_of_one_that_died(store):
     done = subprocess.run([sys.executable, "-c", "import os; os.environ['MARK'] = str(os.getpid())" + DIES, uri], check=False,
                           capture_output=True, text=True, timeout=60)
     assert done.stdout == "1 20000 20000\n", done.stdout + done.stderr
+
+
+def test_the_process_has_the_environment_of_each_request(store, monkeypatch):
+    """An address that a script sets late counts, for data and for checkpoints alike."""
+    uri, folder = store.put("environment.csv", "".join(LINES).encode()), f"s3://{BUCKET}/no-checkpoints"
+    assert sum(rows(csv(uri))) == sum(range(20000)) and checkpoints.steps(folder) == []
+    address = f"http://127.0.0.1:{store.port}"
+    monkeypatch.setenv("TRIREME_STORE_TIMEOUT", "1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    for call in (lambda: rows(csv(uri)), lambda: checkpoints.steps(folder)):
+        with pytest.raises(fluid.errors.FileError, match="cannot be"):
+            call()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+    assert checkpoints.steps(folder) == [] and sum(rows(csv(uri))) == sum(range(20000))
 
 
 # == tables ===================================================================================================

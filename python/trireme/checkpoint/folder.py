@@ -10,12 +10,10 @@ from collections.abc import Sequence
 from .._core import ffi, lib
 from ..native.errors import check
 from ..native.names import path_chars, take_text
-from ..stores.beside import prepare
 
 
 def steps(folder: str | os.PathLike[str]) -> list[int]:
     """Return the steps of the checkpoints in a folder, the newest first, whether they are valid or not."""
-    prepare()
     path = path_chars(folder)
     count = lib.tr_checkpoint_list(ffi.NULL, 0, path)
     if count < 0:
@@ -38,7 +36,6 @@ def command_of(words: Sequence[str]) -> str:
 
 def claim(folder: str | os.PathLike[str], entry: int) -> str | None:
     """Reserve a folder for the checkpoints of this process and its run: see tr_checkpoint_claim. Return a line for the user."""
-    prepare()
     said = ffi.new("char **")
     check(lib.tr_checkpoint_claim(said, path_chars(folder), entry, command().encode("utf-8", "backslashreplace")))
     return take_text(said) if said[0] else None
@@ -46,7 +43,6 @@ def claim(folder: str | os.PathLike[str], entry: int) -> str | None:
 
 def check_claim(folder: str | os.PathLike[str], entry: int, text: str) -> None:
     """Raise if a rank with this command could not claim the folder because of the checkpoints that it holds."""
-    prepare()
     check(lib.tr_checkpoint_check(path_chars(folder), entry, text.encode("utf-8", "backslashreplace")))
 
 

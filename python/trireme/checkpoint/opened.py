@@ -16,7 +16,6 @@ from ..native.names import name_chars, path_chars, take_text, text_of
 from ..native.tensor import LoDTensor
 from ..native.scope import Scope
 from ..parameters.table_files import declare, describe, row_dtype, set_rows
-from ..stores.beside import prepare
 
 PARAMETER, OPTIMIZER, SCHEDULE, STATISTIC, TABLE = range(5)    # tr_state_kind
 KINDS = ("parameter", "optimizer", "schedule", "statistic", "table")
@@ -80,7 +79,6 @@ class Checkpoint(Handle):
         """``_owner``: ``_ptr`` belongs to this."""
         if _ptr is None:
             out = ffi.new("tr_checkpoint **")
-            prepare()
             check(lib.tr_checkpoint_open(out, path_chars(folder)))
             _ptr = out[0]
         self._native = Native(_ptr, lib.tr_checkpoint_free if _owner is None else lambda ptr: None, (_owner,) if _owner is not None else (),
@@ -215,7 +213,6 @@ def path_of(folder: str | os.PathLike[str], step: int) -> str:
 
 def newest(folder: str | os.PathLike[str]) -> Checkpoint:
     """Open the newest checkpoint that is valid to the last byte; ``refused`` says what was wrong with newer ones."""
-    prepare()
     out, refused = ffi.new("tr_checkpoint **"), ffi.new("char **")
     check(lib.tr_checkpoint_open_newest(out, refused, path_chars(folder)))
     checkpoint = Checkpoint(folder, out[0])

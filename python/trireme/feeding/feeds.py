@@ -31,7 +31,6 @@ from ..native.errors import InvalidArgumentError, UnsupportedError, check, check
 from ..native.handles import Handle, Native, new_lock_of
 from ..native.names import path_chars
 from ..native.threads import num_threads
-from ..stores.beside import prepare
 from ..stores.folders import glob
 from ..stores.names import PATTERN, place
 from .slots import Slot, _value_of
@@ -153,7 +152,6 @@ class Dataset(Handle):
             raise InvalidArgumentError(f"Dataset: files={filelist!r:.80}; a name, a pattern or a list of them is possible")
         names = [filelist] if isinstance(filelist, (str, os.PathLike)) else list(filelist)
         files: list[str] = []
-        prepare()
         for name in map(os.fspath, names):
             found = _found(name)
             if not found:

@@ -39,10 +39,6 @@ class Settings:
             for name in ("keep", "full_every"):
                 variable = f"TRIREME_CHECKPOINT_{name.upper()}"
                 setattr(result, name, _number(variable, os.environ.get(variable), int) or getattr(self, name))
-        if result.folder and "://" in result.folder:
-            from ..stores.beside import prepare
-
-            prepare()
         result.entry = entry_of(result.resume, result.anew)
         result.resume = bool(result.folder) and (result.resume or bool(_given("TRIREME_RESUME")))
         return result

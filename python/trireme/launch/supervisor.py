@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from ..job.surroundings import check_folder, forget_rank, has_launcher, rank_words
 from ..native.errors import InvalidArgumentError
-from ..stores.beside import command as store_command
+from ..native.store_process import command as store_command
 from . import agent as agents
 from . import ends, fabric, limits
 from . import mpi as mpis

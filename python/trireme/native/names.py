@@ -12,6 +12,9 @@ from typing import Any
 from .._core import ffi, lib
 from .checks import plain
 from .errors import InvalidArgumentError
+from .store_process import prepare
+
+_UNPACKED = (b".zst", b".bz2")         # the core opens them as it opens files of stores
 
 
 def name_chars(text: str) -> bytes:
@@ -22,8 +25,14 @@ def name_chars(text: str) -> bytes:
 
 
 def path_chars(path: str | bytes | os.PathLike[str]) -> bytes:
-    """Return the path of a file or folder as the core takes it; one with a zero byte raises InvalidArgumentError."""
-    return _whole(os.fsencode(plain(path)))
+    """Return the path of a file or folder as the core takes it; one with a zero byte raises InvalidArgumentError.
+
+    If another process opens such files for the core, the core is told how to start it.
+    """
+    chars = _whole(os.fsencode(plain(path)))
+    if b"://" in chars or chars.endswith(_UNPACKED):
+        prepare()
+    return chars
 
 
 def _whole(data: bytes) -> bytes:

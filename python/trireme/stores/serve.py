@@ -9,6 +9,7 @@ Each is one message, and brings two descriptors: a socket for the answer, and a 
     write NAME                  the bytes come out of the pipe; the core then says "done COUNT", and the file gets its name
     list FOLDER                 answer: a line for each file, with its size and its name
     remove NAME
+    environment                 the variables stand in the second descriptor's file; they count for later requests; there is no answer
 
 An answer is "ok" and a line's end, or "failed", the status's name, and a text.
 """
@@ -92,6 +93,18 @@ def _answer(request: list[str], descriptors: list[int]) -> None:
     answer.close()
 
 
+def _take_environment(descriptors: list[int]) -> None:
+    os.close(descriptors[0])
+    with open(descriptors[1], "rb") as file:
+        file.seek(0)
+        given = dict(line.partition(b"=")[::2] for line in file.read().split(b"\0") if line)
+    for name in os.environb.keys() - given.keys():
+        del os.environb[name]
+    for name, value in given.items():
+        if os.environb.get(name) != value:
+            os.environb[name] = value
+
+
 def main() -> None:
     """Serve until the core's process has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)           # the terminal's; the core ends this process
@@ -104,7 +117,11 @@ def main() -> None:
         descriptors = array.array("i")
         for _, _, content in attached:
             descriptors.frombytes(content)
-        threading.Thread(target=_answer, args=(message.decode().split("\0"), list(descriptors)), daemon=True).start()
+        request = message.decode().split("\0")
+        if request[0] == "environment":
+            _take_environment(list(descriptors))
+            continue
+        threading.Thread(target=_answer, args=(request, list(descriptors)), daemon=True).start()
     sys.stdout.flush()
     os._exit(0)
 

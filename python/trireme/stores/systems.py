@@ -14,12 +14,17 @@ from .tries import TRIES, timeout
 
 _lock = threading.Lock()
 _made: dict[tuple[Any, ...], Any] = {}
+_environment: dict[str, str] = {}     # the file systems were made with it: addresses and credentials are there
 
 
 def system_of(one: Place, tries: int = 1) -> Any:
     """Return the ``pyarrow.fs.FileSystem`` of a place. Its requests have so many tries."""
-    key = (os.getpid(), one.scheme, one.host, tries)
+    global _environment
+    key, now = (os.getpid(), one.scheme, one.host, tries), dict(os.environ)
     with _lock:
+        if now != _environment:
+            _made.clear()
+            _environment = now
         if key not in _made:
             _made[key] = _make(one, tries)
         return _made[key]

@@ -1,4 +1,4 @@
-"""The process beside this one that opens files of stores for the core (``serve.py``): the command that starts it."""
+"""The process beside this one that opens files of stores for the core (``stores/serve.py``): the command that starts it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ import shlex
 import sys
 
 
+@functools.cache
 def command() -> str:
     """Return the shell command that starts the process with this interpreter and this package."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     return f'PYTHONPATH={shlex.quote(root)}"${{PYTHONPATH:+:$PYTHONPATH}}" exec {shlex.quote(sys.executable)} -m trireme.stores.serve'
 
 
-@functools.cache
 def prepare() -> None:
-    """Tell the core how to start the process, before it needs one."""
+    """Tell the core how to start the process, and let the process have the environment of now."""
     from .._core import ffi, lib                           # the launcher, which needs `command`, does not load the core
 
-    if not os.environ.get("TRIREME_STORE_COMMAND"):
-        lib.tr_store_set_command(ffi.new("char[]", os.fsencode(command())))
+    lib.tr_store_set_command(ffi.new("char[]", os.fsencode(os.environ.get("TRIREME_STORE_COMMAND") or command())))
