@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import os
-import shlex
 import sys
 
 
 @functools.cache
 def command() -> str:
     """Return the shell command that starts the process with this interpreter and this package."""
+    import shlex
+
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     return f'PYTHONPATH={shlex.quote(root)}"${{PYTHONPATH:+:$PYTHONPATH}}" exec {shlex.quote(sys.executable)} -m trireme.stores.serve'
 
