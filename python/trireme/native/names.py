@@ -12,7 +12,6 @@ from typing import Any
 from .._core import ffi, lib
 from .checks import plain
 from .errors import InvalidArgumentError
-from .store_process import prepare
 
 _UNPACKED = (b".zst", b".bz2")         # the core opens them as it opens files of stores
 
@@ -31,6 +30,8 @@ def path_chars(path: str | bytes | os.PathLike[str]) -> bytes:
     """
     chars = _whole(os.fsencode(plain(path)))
     if b"://" in chars or chars.endswith(_UNPACKED):
+        from .store_process import prepare
+
         prepare()
     return chars
 
