@@ -261,8 +261,11 @@ tr_status tr__manifest_put(const char *dir, const char *folder, const tr_manifes
     tr_checkpoint_file *file = NULL;
     size_t              size;
     uint8_t            *bytes = tr_manifest_pack(&size, manifest);
-    tr_status           status = tr_checkpoint_file_open(&file, folder, "manifest");
+    /* The checkpoint's folder is safe before the checkpoint counts. */
+    tr_status status = dir ? tr_checkpoint_sync_folder(dir) : TR_OK;
 
+    if (status == TR_OK)
+        status = tr_checkpoint_file_open(&file, folder, "manifest");
     if (status == TR_OK)
         status = tr_checkpoint_file_close(file, tr_checkpoint_file_write(file, bytes, size));
     free(bytes);
@@ -370,8 +373,6 @@ tr_status tr_checkpoint_save(uint64_t *number, const char *folder, const tr_chec
         status = tr_manifest_write(folder, path, facts, snapshot, 1, &part);
     if (status != TR_OK)
         tr_part_remove(path, name);
-    if (status == TR_OK)
-        status = tr_checkpoint_sync_folder(folder);
     if (status == TR_OK && keep > 0)
         tr_checkpoint_prune(folder, keep);
     if (number)

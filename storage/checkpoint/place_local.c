@@ -1,4 +1,5 @@
-/* place_local.c - files of checkpoints on this machine (place.h). A file is written under another name, flushed and renamed.
+/* place_local.c - files of checkpoints on this machine (place.h). A file is written under another name, flushed and renamed. Until the
+ * folder is flushed, too, a file whose place it takes has a second name, by which it comes back after a failure.
  *
  * Every few MiB the kernel is asked to begin writing to the disk. So little is left for the fsync at the end, and little memory waits for
  * the disk. (O_DIRECT, which bypasses the page cache, was a fifth slower: the disk then had one request at a time.) */
@@ -95,18 +96,45 @@ static tr_status sync_folder_of(const char *path)
     return status;
 }
 
+/* Give the file that has the name a second one. *has: it is there, and the file system has links. */
+static tr_status keep_former(bool *has, const char *path, const char *former)
+{
+    *has = link(path, former) == 0;
+    if (*has || is_missing() || errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK)
+        return TR_OK;
+    return cannot("link", path);
+}
+
+/* Give the file its name. A failed flush of the folder means that a crash of the host may undo that, so the former file comes back, or none
+ * stays. */
+static tr_status give_name(const tr_new_file *f)
+{
+    char *former = tr__must_format("%s.%ld.former.tmp", f->path, (long)getpid());
+    bool  has_former = false;
+
+    tr_status status = keep_former(&has_former, f->path, former);
+    if (status == TR_OK && rename(f->temporary, f->path) != 0)
+        status = cannot("rename a file to", f->path);
+    if (status != TR_OK)
+        unlink(f->temporary);
+    else if ((status = sync_folder_of(f->path)) != TR_OK && (!has_former || rename(former, f->path) != 0))
+        unlink(f->path);
+    if (has_former)
+        unlink(former);
+    free(former);
+    return status;
+}
+
 static tr_status finish(tr_new_file *f, tr_status status)
 {
     if (status == TR_OK && fsync(f->fd) != 0)
         status = cannot("sync", f->path);
     if (close(f->fd) != 0 && status == TR_OK)
         status = tr__cannot_write(f->path);
-    if (status == TR_OK && rename(f->temporary, f->path) != 0)
-        status = cannot("rename a file to", f->path);
-    if (status != TR_OK)
+    if (status == TR_OK)
+        status = give_name(f);
+    else
         unlink(f->temporary);
-    else if ((status = sync_folder_of(f->path)) != TR_OK)
-        unlink(f->path);                           /* a failed flush means that a crash of the host may undo the rename, so no file stays */
     free_new(f);
     return status;
 }
