@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -56,10 +57,10 @@ def test_fetched_values_are_found_by_step_and_name(tmp_path):
 def test_a_step_that_fetches_one_number_takes_twelve_bytes(tmp_path):
     file = kept(tmp_path)
     file.keep(1, ("loss",), [loss(1)])
-    begun = file.path.stat().st_size
+    begun = Path(file.path).stat().st_size
     for step in range(2, 102):
         file.keep(step, ("loss",), [loss(step)])
-    assert file.path.stat().st_size - begun == 1200
+    assert Path(file.path).stat().st_size - begun == 1200
 
 
 def test_steps_that_do_not_count_are_forgotten(tmp_path):
@@ -86,7 +87,7 @@ def test_a_record_that_is_not_whole_is_none(cut, tmp_path):
     for step in (1, 2):
         file.keep(step, ("loss",), [loss(step)])
     with open(file.path, "r+b") as out:
-        out.truncate(file.path.stat().st_size - cut)
+        out.truncate(Path(file.path).stat().st_size - cut)
     file = kept(tmp_path, first=2)
     assert found(file, 1, "loss") == 1 and file.find(2, "loss") is None
     file.keep(3, ("loss",), [loss(3)])
@@ -97,12 +98,12 @@ def test_damaged_files_give_nothing_that_was_not_kept(tmp_path):
     file = kept(tmp_path)
     for step in range(1, 30):
         file.keep(step, ("loss",), [loss(step)])
-    whole = file.path.read_bytes()
+    whole = Path(file.path).read_bytes()
     rng = np.random.default_rng(1)
     for _ in range(200):
         damaged = bytearray(whole)
         damaged[rng.integers(len(whole))] ^= 1 << rng.integers(8)
-        file.path.write_bytes(damaged)
+        Path(file.path).write_bytes(damaged)
         read = kept(tmp_path, first=29)
         got = [read.find(step, "loss") for step in range(1, 30)]
         assert all(one is None or one[0] in range(1, 30) for one in got)
@@ -119,7 +120,7 @@ def test_large_values_and_files_have_a_bound(tmp_path, monkeypatch, capfd):
     file = kept(tmp_path)
     for step in range(1, 20):
         file.keep(step, ("loss", "big"), [loss(step), np.zeros(1025, "float32")])
-    assert file.path.stat().st_size <= 200 and capfd.readouterr().err.count("what further steps fetch is not kept") == 1
+    assert Path(file.path).stat().st_size <= 200 and capfd.readouterr().err.count("what further steps fetch is not kept") == 1
     file = kept(tmp_path, first=19)
     assert found(file, 1, "loss") == 1 and file.find(1, "big") is None and file.find(19, "loss") is None
 

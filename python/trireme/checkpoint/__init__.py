@@ -15,17 +15,15 @@ from ..native.lazy import load_later
 
 if TYPE_CHECKING:
     from .arrays_file import export
-    from .folder import claim as claim, say as say, steps, warn as warn
-    from .opened import KINDS as KINDS, STATISTIC as STATISTIC, TABLE as TABLE, Array, Checkpoint, Table, find, newest, path_of as path_of
-    from .state import (digest_of as digest_of, kinds_of as kinds_of, restore as restore, say_rates as say_rates,
-                        say_where as say_where, state_variables as state_variables)
+    from .folder import steps
+    from .opened import Array, Checkpoint, Table, find, newest
+    from .state import digest_of as digest_of, state_variables as state_variables
 
 __getattr__, __dir__ = load_later(__name__, {
-    "": (),
     "arrays_file": ("export",),
-    "folder": ("claim", "say", "steps", "warn"),
-    "state": ("digest_of", "state_variables", "kinds_of", "restore", "say_rates", "say_where"),
-    "opened": ("KINDS", "STATISTIC", "TABLE", "Array", "Checkpoint", "Table", "find", "newest", "path_of"),
+    "folder": ("steps",),
+    "opened": ("Array", "Checkpoint", "Table", "find", "newest"),
+    "state": ("digest_of", "state_variables"),
 })
 
 __all__ = ["Checkpoint", "Array", "Table", "export", "newest", "find", "steps"]

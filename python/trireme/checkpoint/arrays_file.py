@@ -13,7 +13,8 @@ import numpy as np
 from ..native.dtypes import VarType
 from ..native.errors import InvalidArgumentError, UnsupportedError
 from ..native.files import new_file
-from .opened import KINDS, Array, Checkpoint, Table
+from .kinds import KINDS
+from .opened import Array, Checkpoint, Table
 
 # What safetensors calls the types that it has (https://github.com/huggingface/safetensors, "Format").
 _SAFE = {VarType.BOOL: "BOOL", VarType.INT16: "I16", VarType.INT32: "I32", VarType.INT64: "I64", VarType.FP16: "F16",

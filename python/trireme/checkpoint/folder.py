@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Sequence
 
@@ -30,6 +29,8 @@ def command() -> str:
 
 def command_of(words: Sequence[str]) -> str:
     """Return a script and its arguments as one text."""
+    import shlex  # here: a trainer without checkpoints needs no command
+
     script, *arguments = words
     return shlex.join([os.path.basename(script), *arguments])
 

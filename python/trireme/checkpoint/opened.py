@@ -16,9 +16,8 @@ from ..native.names import name_chars, path_chars, take_text, text_of
 from ..native.tensor import LoDTensor
 from ..native.scope import Scope
 from ..parameters.table_files import declare, describe, row_dtype, set_rows
+from .kinds import KINDS
 
-PARAMETER, OPTIMIZER, SCHEDULE, STATISTIC, TABLE = range(5)    # tr_state_kind
-KINDS = ("parameter", "optimizer", "schedule", "statistic", "table")
 _STEP = re.compile(r"step-(\d{9,})$")
 
 

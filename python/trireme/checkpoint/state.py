@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,10 @@ from ..program import Parameter, Program, Variable
 from ..program.variable import is_persistable
 from ..program.roles import OpRole
 from .folder import say, warn
-from .opened import OPTIMIZER, PARAMETER, SCHEDULE, STATISTIC, Checkpoint
+from .kinds import OPTIMIZER, PARAMETER, SCHEDULE, STATISTIC
+
+if TYPE_CHECKING:
+    from .opened import Checkpoint            # a training that begins needs none
 
 
 def state_variables(program: Program) -> list[Variable]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._core import ffi, lib
-from ..checkpoint import kinds_of, say_rates
+from ..checkpoint.state import kinds_of, say_rates
 from ..job.checkpoint_settings import Settings
 from ..job.job import Job
 from ..job.session import session

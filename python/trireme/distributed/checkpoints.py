@@ -11,7 +11,8 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..checkpoint import Checkpoint, claim, say
+from ..checkpoint.folder import claim, say
+from ..checkpoint.opened import Checkpoint
 from ..job import job as jobs
 from ..job.checkpoint_settings import Settings
 from ..job.session import session

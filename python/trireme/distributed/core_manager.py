@@ -9,11 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._core import ffi, lib
-from ..checkpoint import TABLE, Checkpoint, digest_of, say, warn
-from ..checkpoint.folder import command
+from ..checkpoint.folder import command, say, warn
+from ..checkpoint.kinds import TABLE
+from ..checkpoint.state import digest_of
 from ..job.checkpoint_settings import Settings
 from ..job.job import Job
 from ..native.errors import check
@@ -21,7 +22,9 @@ from ..native.handles import Handle, Native
 from ..native.names import name_chars, path_chars, take_text, text_of
 from ..native.scope import Scope
 from ..program import Program
-from .stop_signals import listen
+
+if TYPE_CHECKING:
+    from ..checkpoint.opened import Checkpoint
 
 STOPPED: int = lib.TR_STOPPED          # the exit code that asks for another start
 
@@ -36,7 +39,7 @@ class CoreManager(Handle):
             "folder": ffi.NULL if settings.folder is None else self._chars(path_chars(settings.folder)),
             "every_steps": settings.every_steps or 0, "every_seconds": settings.every_seconds or 0.0, "keep": settings.keep,
             "full_every": settings.full_every, "resume": settings.resume, "entry": settings.entry,
-            "command": self._chars(command().encode("utf-8", "backslashreplace"))})
+            "command": ffi.NULL if settings.folder is None else self._chars(command().encode("utf-8", "backslashreplace"))})
         self._native = Native(lib.tr_checkpoint_manager_new(options, job.ptr if job is not None else ffi.NULL),
                               lib.tr_checkpoint_manager_free, owner="CoreManager")
         self.ptr = self._native.ptr
@@ -80,6 +83,8 @@ class CoreManager(Handle):
         self._keep += [variables, program.desc, scope]
         self.check(lib.tr_checkpoint_manager_begin(self.ptr, contents))
         if self.is_on:
+            from .stop_signals import listen
+
             listen()
 
     # -- steps ----------------------------------------------------------------------------------------------------------
@@ -130,6 +135,8 @@ class Beginning:
         self.runs: int = found.runs
         self.checkpoint: Checkpoint | None = None
         if found.checkpoint != ffi.NULL:
+            from ..checkpoint.opened import Checkpoint  # most trainings go on from none
+
             self.checkpoint = Checkpoint(str(manager.settings.folder), found.checkpoint, manager._native)
             self.checkpoint.refused = text_of(found.refused).splitlines() if found.refused != ffi.NULL else []
 

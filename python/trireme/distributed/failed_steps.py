@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import traceback
 from typing import TYPE_CHECKING
 
 from .._core import ffi, lib
@@ -28,6 +27,8 @@ def after_failure(error: BaseException, program: Program | None = None) -> None:
         return
     if isinstance(error, PeerError) and error.status == "EPEER":   # the job has failed already
         return
+    import traceback  # here: a trainer starts without it
+
     traceback.print_exception(error)
     sys.stderr.flush()
     name = ffi.string(lib.tr_job_rank_name(job.ptr, lib.tr_job_rank(job.ptr))).decode()

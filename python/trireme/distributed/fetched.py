@@ -21,18 +21,18 @@ import os
 import struct
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import numpy as np
 
-from ..checkpoint import warn
+from ..checkpoint.folder import warn
 from ..job.job import Job
 from ..native.dtypes import NUMPY_DTYPES, VarType, floats_of_bfloat16
 from ..native.tensor import LoDTensor, as_fetched
-from ..stores.names import is_uri
-from .fetched_copy import Copy, fetch
+
+if TYPE_CHECKING:
+    from .fetched_copy import Copy
 
 _MAGIC = b"trireme fetched 1\n"
 _HEAD = struct.Struct("<HHI")          # number of the form, check, step; in a form: 0, check, bytes
@@ -81,25 +81,46 @@ def _records(data: bytes) -> Iterator[tuple[int, int, int, int]]:
         at = end
 
 
-def _files(folder: Path, prefix: str) -> list[Path]:
-    """The files of all trainers."""
-    return [path for path in folder.glob(f"{prefix}*") if path.name.removeprefix(prefix).isdecimal()]
+def _files(folder: str, prefix: str) -> dict[int, str]:
+    """The files of all trainers, by their indices."""
+    return {int(number): os.path.join(folder, prefix + number) for number in _rests_of_names(folder, prefix) if number.isdecimal()}
 
 
-def _remove(path: Path) -> None:
+def _rests_of_names(folder: str, beginning: str) -> list[str]:
+    """Return the rest of each file name in a folder that begins with ``beginning``."""
     with contextlib.suppress(OSError):
-        path.unlink()
+        return [name.removeprefix(beginning) for name in os.listdir(folder) if name.startswith(beginning)]
+    return []
 
 
-def _last_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}.last")
+def _read(path: str) -> bytes:
+    """Return the bytes of a file, or none if it cannot be read."""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return file.read()
+    return b""
 
 
-def _read_last(path: Path, step: int) -> dict[str, Any]:
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+def _store_of(folder: str | None) -> str | None:
+    """Return the folder of checkpoints if it is in a store, whose files cannot grow."""
+    if not folder:
+        return None
+    from ..stores.names import is_uri  # here: without checkpoints a trainer needs nothing of stores
+
+    return folder if is_uri(folder) else None
+
+
+def _last_of(path: str) -> str:
+    return f"{path}.last"
+
+
+def _read_last(path: str, step: int) -> dict[str, Any]:
     """Return the values of a step that pserver/api/job_fetched.c has written, each as (array, LoD). Only the last two steps are there."""
-    slot, found = b"", {}
-    with contextlib.suppress(OSError):
-        slot = path.read_bytes()[step % 2 * _SLOT_BYTES:][:_SLOT_BYTES]
+    slot, found = _read(path)[step % 2 * _SLOT_BYTES:][:_SLOT_BYTES], {}
     if len(slot) < 24 or struct.unpack_from("<Q", slot)[0] != step:
         return {}
     end = 16 + struct.unpack_from("<Q", slot, 8)[0]
@@ -128,12 +149,10 @@ def _read_last(path: Path, step: int) -> dict[str, Any]:
 class _Read:
     """The records of a file up to the step ``last``."""
 
-    def __init__(self, path: Path, last: int) -> None:
-        self.data, self.size = b"", 0                  # size: of the records up to ``last``
+    def __init__(self, path: str, last: int) -> None:
+        self.data, self.size = _read(path), 0          # size: of the records up to ``last``
         self.forms: list[_Form] = []
         self._step, self._form, self._begin = array("q"), array("H"), array("q")
-        with contextlib.suppress(OSError):
-            self.data = path.read_bytes()
         for form, step, begin, end in _records(self.data):
             if step > last:
                 break
@@ -162,27 +181,32 @@ class Fetched:
     def of(folder: str | None, job: Job, first: int, shared: Iterable[str]) -> Fetched | None:
         """Return the values of this process's trainer; ``folder`` has the job's checkpoints. None: no later process would read them."""
         state = os.environ.get("TRIREME_STATE")
-        is_here = bool(folder) and not is_uri(folder)      # a store's files cannot grow
-        place, prefix = (Path(str(folder)), ".fetched-") if is_here else (Path("/dev/shm"), f"{state}.fetched")
-        if not is_here and not state:
+        store = _store_of(folder)
+        if store is None and folder:
+            place, prefix = folder, ".fetched-"
+        elif state:
+            place, prefix = "/dev/shm", f"{state}.fetched"
+        else:
             return None
         if first == 0 and job.index == 0:              # remove files of an earlier training that had more trainers
-            for path in _files(place, prefix):
-                if int(path.name.removeprefix(prefix)) >= job.trainers:
+            for index, path in _files(place, prefix).items():
+                if index >= job.trainers:
                     _remove(path)
                     _remove(_last_of(path))
-        if is_here:
+        if store is None:
             return Fetched(place, prefix, job.index, first, shared)
-        if folder and first:
-            fetch(place / f"{prefix}{job.index}", f"{folder}/.fetched-{job.index}")
+        from .fetched_copy import Copy, fetch
+
+        path, name = os.path.join(place, f"{prefix}{job.index}"), f"{store}/.fetched-{job.index}"
+        if first:
+            fetch(path, name)
         fetched = Fetched(place, prefix, job.index, first, shared)
-        if folder:
-            fetched.copy = Copy(fetched.path, f"{folder}/.fetched-{job.index}")
+        fetched.copy = Copy(path, name)
         return fetched
 
-    def __init__(self, folder: Path, prefix: str, index: int, first: int, shared: Iterable[str]) -> None:
-        self.path, self.index, self.first, self.shared = folder / f"{prefix}{index}", index, first, frozenset(shared)
-        self._prefix = prefix
+    def __init__(self, folder: str, prefix: str, index: int, first: int, shared: Iterable[str]) -> None:
+        self.path, self.index, self.first, self.shared = os.path.join(folder, f"{prefix}{index}"), index, first, frozenset(shared)
+        self._folder, self._prefix = folder, prefix
         self.copy: Copy | None = None                  # in the store that has the job's checkpoints
         self._own: _Read | None = None                 # read for a replay
         self._other: _Read | None = None
@@ -215,12 +239,12 @@ class Fetched:
 
     def _read_other(self) -> _Read:
         """Read the largest file of another trainer."""
-        def size(path: Path) -> int:
+        def size(path: str) -> int:
             with contextlib.suppress(OSError):
-                return path.stat().st_size
+                return os.stat(path).st_size
             return 0
 
-        others = [path for path in _files(self.path.parent, self._prefix) if path != self.path]
+        others = [path for index, path in _files(self._folder, self._prefix).items() if index != self.index]
         return _Read(max(others, key=size, default=self.path), self.first)
 
     def end_replay(self) -> None:
@@ -293,8 +317,8 @@ class Fetched:
         old = self._own or _Read(self.path, self.first)
         begun = old.data[:old.size] or _MAGIC
         beside = f"{self.path}~{os.getpid()}"
-        for path in self.path.parent.glob(f"{self.path.name}~*"):      # left by processes that died here
-            _remove(path)
+        for end in _rests_of_names(self._folder, f"{self._prefix}{self.index}~"):     # left by processes that died here
+            _remove(f"{self.path}~{end}")
         self._file = os.open(beside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         os.write(self._file, begun)
         os.replace(beside, self.path)

@@ -11,7 +11,6 @@ import contextlib
 import os
 import threading
 import time
-from pathlib import Path
 
 from ..native.errors import TriremeError
 from ..stores.folders import download
@@ -24,7 +23,7 @@ _SHARE = 20                           # a copy that takes a second is made every
 class Copy:
     """Keeps the file ``path`` copied to ``name``, in a thread, until the process ends."""
 
-    def __init__(self, path: Path, name: str) -> None:
+    def __init__(self, path: str, name: str) -> None:
         self._path, self._name, self._size = path, name, -1
         self._over, self._pid = threading.Event(), os.getpid()
         threading.Thread(target=self._run, name="trireme-fetched", daemon=True).start()
@@ -39,7 +38,8 @@ class Copy:
 
     def _copy(self) -> None:
         with contextlib.suppress(OSError, TriremeError):   # what is not copied is NaN in a replay
-            content = self._path.read_bytes()
+            with open(self._path, "rb") as file:
+                content = file.read()
             if len(content) != self._size:
                 write_all(self._name, content)
                 self._size = len(content)
@@ -50,10 +50,10 @@ class Copy:
             self._copy()
 
 
-def fetch(path: Path, name: str) -> None:
+def fetch(path: str, name: str) -> None:
     """Take the copy of an earlier launch, if this host has no file of its own."""
     with contextlib.suppress(OSError, TriremeError):
-        if not path.exists() and info_of(name) is not None:
+        if not os.path.exists(path) and info_of(name) is not None:
             beside = f"{path}~{os.getpid()}"
             download(name, beside)
             os.replace(beside, path)

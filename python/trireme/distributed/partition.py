@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .._core import ffi
-from ..checkpoint.opened import SCHEDULE
+from ..checkpoint.kinds import SCHEDULE
 from ..job import compression, on_nan
 from ..job.session import session
 from ..native.names import path_chars

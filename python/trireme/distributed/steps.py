@@ -26,7 +26,6 @@ from ..run.scopes import global_scope
 from .failed_steps import after_failure
 from .first_values import note
 from .optimize_part import is_training
-from .set_rows import set_rows_of_servers
 from .training import Training
 
 
@@ -148,6 +147,8 @@ class JobSteps(Steps):
 
     def set_rows(self, scope: Scope, name: str, call: str, fill: Callable[[Scope], None], *, clear: bool) -> None:
         """Give the servers rows of a table of theirs: see ``set_rows_of_servers``."""
+        from .set_rows import set_rows_of_servers  # most scripts set none
+
         set_rows_of_servers(scope, name, call, fill, clear=clear)
 
     def join_without_step(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._core import ffi, lib
-from ..checkpoint import say, warn
+from ..checkpoint.folder import say, warn
 from ..job.compression import sends_largest
 from ..job.job import Job
 from ..job.session import session

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import MutableMapping
-from pathlib import Path
 
 from ..native.errors import NotFoundError
 
@@ -27,12 +26,13 @@ def rank_words() -> str:
     return ", ".join(f"{name}={os.environ[name]}" for name in _RANK if name in os.environ)
 
 
-def has_launcher(proc: Path = Path("/proc")) -> bool:
+def has_launcher(proc: str | os.PathLike[str] = "/proc") -> bool:
     """Return whether a launcher of MPI is among the parents of this process. ``proc`` is the kernel's folder."""
     pid = os.getpid()
     while pid > 1:
         try:
-            name, _, rest = (proc / str(pid) / "stat").read_text().partition("(")[2].rpartition(")")
+            with open(os.path.join(proc, str(pid), "stat")) as file:
+                name, _, rest = file.read().partition("(")[2].rpartition(")")
         except OSError:
             return False
         if name in _LAUNCHERS:

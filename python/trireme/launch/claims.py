@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterator
 
 from ..native.errors import InvalidArgumentError
-from ..stores.names import is_uri
 
 
 def claim(folder: str | os.PathLike[str]) -> int | None:
@@ -34,12 +33,19 @@ def claim(folder: str | os.PathLike[str]) -> int | None:
     return fd
 
 
+def is_stored(folder: str | os.PathLike[str]) -> bool:
+    """Return whether a folder is in a store. The core reserves such a folder (storage/checkpoint/claim.c)."""
+    from ..stores.names import is_uri  # here: most jobs name no folder
+
+    return is_uri(folder)
+
+
 @contextlib.contextmanager
 def claimed(**options: str | os.PathLike[str] | None) -> Iterator[None]:
     """Reserve these folders. Their names are the launcher's options, for messages."""
     with contextlib.ExitStack() as held:
         folders = {os.path.realpath(folder): (option, folder) for option, folder in options.items()
-                   if folder is not None and not is_uri(folder)}           # of a store: see storage/checkpoint/claim.c
+                   if folder is not None and not is_stored(folder)}
         for path, (option, folder) in folders.items():
             if os.path.exists(path) and not os.path.isdir(path):
                 raise InvalidArgumentError(f"trireme launch: --{option} {folder}: this is no folder")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 import itertools
 import math
 import os
@@ -24,8 +23,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..native.errors import InvalidArgumentError, TriremeError
-from ..native.suggest import did_you_mean
-from .store_commands import add_store_commands
+from ..native.suggest import did_you_mean, near
 
 if TYPE_CHECKING:
     from .mpi import Layout
@@ -36,8 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     _hold_descriptors()
     with contextlib.suppress(ValueError):              # not in the main thread
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a parent that ignored it hands this on, and then no child's exit code is known
-    parser = command_parser()
-    options, unknown = parser.parse_known_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    parser = command_parser(*words[:1])
+    options, unknown = parser.parse_known_args(words)
     if unknown:
         options.parser.error(f"unrecognized arguments: {' '.join(unknown)}{options.parser.near(unknown)}")
     if options.command is None:                        # then it helps to see the commands
@@ -71,20 +70,18 @@ def _write_no_more() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def command_parser() -> _Parser:
-    """Return what reads the command line; the reference of commands is made of it, too."""
+def command_parser(command: str = "") -> _Parser:
+    """Return the parser of the command line: with this command alone, or with all commands if there is none of that name. The
+    reference of commands is made of it, too."""
     parser = _Parser(prog="trireme", description="Train on parameter servers over MPI.")
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and stop")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     parser.set_defaults(parser=parser)
-    add_launch(commands)
-    add_explain(commands)
-    add_doctor(commands)
-    add_checkpoint(commands)
-    add_port(commands)
-    add_predict(commands)
-    add_observers(commands)
-    add_store_commands(commands)
+    add = {"launch": add_launch, "explain": add_explain, "doctor": add_doctor, "checkpoint": add_checkpoint, "port": add_port,
+           "predict": add_predict, **dict.fromkeys(("top", "metrics", "plot", "trace"), add_observers),
+           **dict.fromkeys(("cat", "store"), add_stores)}
+    for function in [add[command]] if command in add else dict.fromkeys(add.values()):
+        function(commands)
     return parser
 
 
@@ -147,8 +144,7 @@ class _Parser(argparse.ArgumentParser):
 
     def near(self, words: Sequence[str]) -> str:
         """Return a question for the options that were perhaps meant by misspelled ones."""
-        found = [match for word in words if word.startswith("--")
-                 for match in difflib.get_close_matches(word.partition("=")[0], self._option_string_actions, 1)]
+        found = [match for word in words if word.startswith("--") for match in near(word.partition("=")[0], self._option_string_actions, 1)]
         return f"; did you mean {' and '.join(found)}?" if found else ""
 
     def own_among(self, words: Sequence[str]) -> list[str]:
@@ -235,6 +231,12 @@ def add_explain(commands: argparse._SubParsersAction[_Parser]) -> None:
                     "step's time went, which rank was waited for, and lines of advice with what each could bring at most.")
     parser.add_argument("folder", metavar="DIR")
     parser.set_defaults(run=run_explain, parser=parser)
+
+
+def add_stores(commands: argparse._SubParsersAction[_Parser]) -> None:
+    from .store_commands import add_store_commands
+
+    add_store_commands(commands)
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:
@@ -363,7 +365,7 @@ def run_port(options: argparse.Namespace) -> int:
 
 def run_checkpoint(options: argparse.Namespace) -> int:
     from ..checkpoint import command
-    from ..checkpoint.opened import KINDS
+    from ..checkpoint.kinds import KINDS
 
     if options.action == "list":
         return command.command_list(options.folder)

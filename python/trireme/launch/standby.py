@@ -7,9 +7,9 @@ script's modules, nor NumPy, nor the modules that make programs.
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
-from pathlib import Path
 
 from ..job import job
 
@@ -19,7 +19,7 @@ def main() -> None:
     if not job.wait_as_standby():
         return
     sys.argv = [script, *args]
-    sys.path[0] = str(Path(script).resolve().parent)
+    sys.path[0] = os.path.dirname(os.path.realpath(script))
     runpy.run_path(script, run_name="__main__")
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..native import suggest
 from ..native.errors import InvalidArgumentError, NotFoundError, TriremeError
-from ..stores.names import absolute, is_uri
+from .claims import is_stored
 from .programs import is_saved_job
 from .watch import Ranks
 
@@ -34,7 +34,7 @@ class Checkpoints:
             raise InvalidArgumentError("trireme launch: --resume, --resume-or-begin, --anew and --checkpoint-... need --checkpoint DIR")
         if self.resume and not self.found():
             folder = str(self.folder)
-            why = "holds no checkpoint" if is_uri(folder) or os.path.isdir(folder) else "does not exist"
+            why = "holds no checkpoint" if is_stored(folder) or os.path.isdir(folder) else "does not exist"
             raise NotFoundError(f"trireme launch: --resume: the folder {str(self.folder)!r} {why}{near(str(self.folder))}; "
                                 "without --resume a job starts from the beginning")
 
@@ -60,16 +60,21 @@ class Checkpoints:
 
     def forget(self, state: str) -> None:
         """Remove the note of where a launch began. Ranks leave it for the next start of the job, and there will be none."""
-        if self.folder is not None and is_uri(self.folder):
-            forget_stored(self.folder, f".began-{Path(state).name}.")
+        beginning = f".began-{Path(state).name}."
+        if self.folder is None:
             return
-        for path in Path(self.folder).glob(f".began-{Path(state).name}.*") if self.folder is not None else ():
+        if is_stored(self.folder):
+            forget_stored(self.folder, beginning)
+            return
+        for path in Path(self.folder).glob(f"{beginning}*"):
             with contextlib.suppress(OSError):
                 path.unlink()
 
     def environment(self) -> dict[str, str]:
         if self.folder is None:
             return {}
+        from ..stores.names import absolute
+
         folder = absolute(self.folder)
         numbers = {"STEPS": self.steps, "SECONDS": self.seconds, "KEEP": self.keep, "FULL_EVERY": self.full_every}
         # A resumed training must shuffle in the same order.
@@ -94,11 +99,11 @@ def near(folder: str) -> str:
     """
     from ..checkpoint.folder import steps
 
-    if is_uri(folder):
+    if is_stored(folder):
         return ""
     path = Path(os.path.abspath(folder))
     beside = [one.name for one in path.parent.iterdir() if one.is_dir() and steps(str(one))] if path.parent.is_dir() else []
-    found = difflib.get_close_matches(path.name, beside, 1)
+    found = suggest.near(path.name, beside, 1)
     return f"; did you mean {os.path.join(os.path.dirname(folder), found[0])!r}?" if found else ""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._core import ffi, lib
-from ..checkpoint.opened import TABLE
+from ..checkpoint.kinds import TABLE
 from ..checkpoint.state import kinds_of
 from ..distributed.partition import Keep, fill_partition
 from ..feeding.feeds import Dataset
