@@ -137,11 +137,10 @@ class Launch:
     """One job: its programs and options."""
 
     def __init__(self, layout: Layout, script: Sequence[str], *, mpirun: str | None = None,
-                 timeout: float | None = None, tag_output: bool = False, server_options: Sequence[str] = (),
-                 mode: str | None = None, compress: str | None = None, compress_parameters: str | None = None, restarts: int = 3,
-                 checkpoints: Checkpoints | None = None, log: str | None = None, progress: float = 0.0, standbys_for: str = "all",
-                 on_nan: str | None = None,
-                 check_nan: bool = False, matmul_precision: str | None = None) -> None:
+                 timeout: float | None = None, tag_output: bool = False, mode: str | None = None, compress: str | None = None,
+                 compress_parameters: str | None = None, restarts: int = 3, checkpoints: Checkpoints | None = None, log: str | None = None,
+                 progress: float = 0.0, standbys_for: str = "all", on_nan: str | None = None, check_nan: bool = False,
+                 matmul_precision: str | None = None) -> None:
         check_folder()
         left: list[str] = []
         if words := rank_words():
@@ -180,7 +179,7 @@ class Launch:
         mpis.check_mixture(self.mpi, os.environ.get("LD_LIBRARY_PATH", ""))
         if left:
             self.console.say(f"variables of another job are left over in the environment, and ignored: {words}")
-        self.server = [server_program(), *server_options]
+        self.server = [server_program()]
         self.script, self.trainer = script, trainer_command(script)
         self._needs = [os.path.abspath(path) for path in (script[0], self.server[0], self.trainer[0])]
         if standbys_for not in ("all", "servers"):

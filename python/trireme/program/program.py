@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from ..native.checks import plain
@@ -197,8 +197,8 @@ class Program(Uncopied):
             block._arrange(kept[::-1])
         self._remove_unused_vars()
 
-    def _remove_unused_vars(self, keep: Iterable[str] = ()) -> None:
-        used = set(keep)
+    def _remove_unused_vars(self) -> None:
+        used: set[str] = set()
         for block in self.blocks:
             for op in block.read_ops():
                 used.update(op.input_arg_names, op.output_arg_names)

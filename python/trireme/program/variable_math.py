@@ -16,12 +16,11 @@ _INTEGERS = (VarType.INT8, VarType.INT16, VarType.INT32, VarType.INT64, VarType.
 _NUMBER = (numbers.Number,)
 
 
-def _append(x: Any, type: str, inputs: dict[str, Any], attrs: dict[str, Any] | None = None, *,
-            slot: str = "Out", dtype: Any = None) -> Variable:
+def _append(x: Any, type: str, inputs: dict[str, Any], attrs: dict[str, Any] | None = None, *, dtype: Any = None) -> Variable:
     """Append an operator with one new output to the block the program is being built in."""
     block = x.block.program.current_block()
     out: Variable = block.create_var(name=unique_name.generate("tmp"), dtype=x.dtype if dtype is None else dtype)
-    block.append_op(type=type, inputs=inputs, outputs={slot: [out]}, attrs=attrs)
+    block.append_op(type=type, inputs=inputs, outputs={"Out": [out]}, attrs=attrs)
     return out
 
 

@@ -139,13 +139,13 @@ class SmallResult(Uncopied):
     has that very memory and size. A run whose feeds have other shapes begins with new tensors.
     """
 
-    __slots__ = ("tensor", "_size", "_rank", "_dims", "_views")
+    __slots__ = ("tensor", "_size", "_dims", "_first_dims", "_views")
 
     def __init__(self, tensor: Any) -> None:
         self.tensor: Any = tensor
         self._size = _bytes(tensor)
-        self._rank = lib.tr_tensor_rank(tensor)
-        self._dims = ffi.unpack(lib.tr_tensor_dims(tensor), self._rank) if self._rank else []
+        self._dims = ffi.buffer(lib.tr_tensor_dims(tensor), 8 * lib.tr_tensor_rank(tensor))     # where each run writes them
+        self._first_dims = self._dims[:]
         self._views: dict[Any, np.ndarray] = {}
 
     def __del__(self) -> None:
@@ -155,7 +155,7 @@ class SmallResult(Uncopied):
     def value(self) -> np.ndarray | None:
         """Return a copy of the result, or None where it has another shape than before."""
         tensor = self.tensor
-        if _bytes(tensor) != self._size or (self._rank != 1 and self._has_other_dims()):
+        if self._dims[:] != self._first_dims:
             return None
         data = _data(tensor)
         view = self._views.get(data)
@@ -166,9 +166,6 @@ class SmallResult(Uncopied):
             assert view is not None                    # bfloat16 alone has none, and its results are no small ones
             self._views[data] = view
         return view.copy()
-
-    def _has_other_dims(self) -> bool:
-        return bool(self._rank) and ffi.unpack(lib.tr_tensor_dims(self.tensor), self._rank) != self._dims
 
 
 class Prepared(Uncopied):

@@ -158,19 +158,21 @@ class Runner(Handle):
              return_numpy: bool) -> list[Any]:
         if monotonic() >= interrupt.due:
             interrupt.look()
-        names = tuple([var if isinstance(var, str) else var._name for var in fetch_list]) if fetch_list else ()
+        names = []
+        for var in fetch_list or ():                   # a loop costs less than a comprehension, which is a call
+            names.append(var if isinstance(var, str) else var._name)
         if program._readers:
             feed = program._feed_from_readers(feed)
         steps = self._steps
         if steps is None:
             return self._run_plain(program, feed, names, scope, return_numpy)
-        program, feed, names = steps.before_run(self, program, scope, feed, names)
+        program, feed, replaced = steps.before_run(self, program, scope, feed, tuple(names))
         try:
-            results = self._run_plain(program, feed, names, scope, return_numpy)
+            results = self._run_plain(program, feed, replaced, scope, return_numpy)
         except BaseException as error:
             steps.after_failure(error, program)
             raise
-        steps.after_run(program, names, results)
+        steps.after_run(program, replaced, results)
         return results
 
     def _run_plain(self, program: Program, feed: dict[str, Any], names: Sequence[str], scope: Scope, return_numpy: bool) -> list[Any]:
