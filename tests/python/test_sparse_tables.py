@@ -103,6 +103,20 @@ def test_any_key_has_a_row_and_an_empty_batch_none(programs):
     assert empty.shape == (0, 3, 4)
 
 
+@pytest.mark.parametrize("size", [[1 << 40, 64], [1 << 62, 8]])
+def test_rows_are_as_wide_as_the_user_likes_whatever_the_range_of_keys(programs, size):
+    """The range times the width is more values than a machine has memory for."""
+    ids = fluid.layers.data("ids", [1], dtype="int64")
+    rows = fluid.layers.embedding(ids, size, is_distributed=True, param_attr=fluid.ParamAttr("table", fluid.initializer.Uniform(-1.0, 1.0)))
+    loss = fluid.layers.mean(rows)
+    fluid.optimizer.Adagrad(0.1).minimize(loss)
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    feed = {"ids": np.array([[size[0] - 1], [5]])}
+    before, again = (exe.run(feed=feed, fetch_list=[rows])[0] for _ in range(2))
+    assert before.shape == (2, size[1]) and (again < before).all()
+
+
 def test_a_negative_padding_counts_from_the_size_of_the_table(programs):
     rows, _ = model(True, padding_idx=-2)
     first, = run_startup().run(feed={"ids": np.array([[[48], [-2], [-1]]])}, fetch_list=[rows])

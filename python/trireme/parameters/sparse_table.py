@@ -26,6 +26,7 @@ from .param_attr import WeightNormParamAttr
 INIT, LOOKUP, UPDATE, PULL, PUSH, PUSHED = ("lookup_sparse_table_init", "lookup_sparse_table", "lookup_sparse_table_update", "pull_sparse",
                                             "push_sparse", "pushed_rows")
 _TILE = "@TILE"
+_MOST_VALUES = 1 << 44                # TR_MAX_BYTES (framework/base/size.h), in values of 8 bytes
 _INITIALIZERS = {"fill_constant": ("constant", "value", None), "uniform_random": ("uniform", "min", "max"),
                  "gaussian_random": ("normal", "mean", "std"),
                  "truncated_gaussian_random": ("truncated_normal", "mean", "std")}
@@ -90,7 +91,8 @@ def lookup(helper: LayerHelper, ids: Variable, size: Sequence[int], dtype: Any, 
     if isinstance(attr, WeightNormParamAttr):
         refuse_table("embedding: WeightNormParamAttr needs the length", attr.name or "of this embedding")
     is_new = attr.name is None or not default_main_program().global_block().has_var(attr.name)
-    table = helper.create_parameter(attr, list(size), VarType.FP32)
+    # A table takes any key, whatever its first dimension is. But its variable's shape is one that a dense tensor might have.
+    table = helper.create_parameter(attr, [min(size[0], _MOST_VALUES // size[1]), size[1]], VarType.FP32)
     if is_new:
         table.is_distributed = True
         table.table_options = options
