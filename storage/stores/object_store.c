@@ -6,12 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "framework/base/memory.h"
 #include "storage/stores/store_process.h"
 
-enum { MOST_REQUEST = 1 << 16, PATIENCE = 600 };    /* bytes; seconds of silence of the process: it has shorter limits of its own */
+enum { MOST_REQUEST = 1 << 16, PATIENCE = 600, TRIES = 4 };    /* bytes; seconds of silence of the process: it has shorter limits of its own */
 
 struct tr_store_call {
     int   answer;                     /* the socket */
@@ -149,14 +150,16 @@ static tr_status failed(const tr_store_call *call, char *said)
     return tr_fail(TR_EIO, "%s", text);
 }
 
-/* Wait for the answer, and free the call. *payload, malloc'ed: what follows "ok". */
-static tr_status take_answer(char **payload, tr_store_call *call)
+/* Wait for the answer, and free the call. *payload, malloc'ed: what follows "ok". *is_lost: the process has ended before it said a word, so the
+ * request may be made again. */
+static tr_status take_answer(char **payload, bool *is_lost, tr_store_call *call)
 {
     char  *said = NULL;
-    size_t size;
+    size_t size = 0;
 
     *payload = NULL;
     tr_status status = drain(&said, &size, call->answer, call->path);
+    *is_lost = status == TR_OK && size == 0;
     if (status == TR_OK) {
         status = !strncmp(said, "ok\n", 3) ? TR_OK : failed(call, said);
         if (status == TR_OK)
@@ -170,7 +173,8 @@ static tr_status take_answer(char **payload, tr_store_call *call)
 tr_status tr_store_end(tr_store_call *call)
 {
     char           *payload;
-    const tr_status status = take_answer(&payload, call);
+    bool            is_lost;
+    const tr_status status = take_answer(&payload, &is_lost, call);
 
     free(payload);
     return status;
@@ -181,14 +185,29 @@ void tr_store_drop(tr_store_call *call)
     free_call(call);
 }
 
+/* A process that dies may still take requests, until the thread that waits for it (command.c) knows of its death. So a request that is lost is
+ * made again, a little later each time: another process gets it. */
+static bool is_made_again(int tries, bool is_lost)
+{
+    if (tries == 0 || !is_lost || tries == TRIES)
+        return tries == 0;
+    nanosleep(&(struct timespec){.tv_nsec = 5000000L << 3 * (tries - 1)}, NULL);
+    return true;
+}
+
 static tr_status ask_for_text(char **payload, const char *verb, const char *path)
 {
     tr_store_call *call;
+    tr_status      status = TR_OK;
+    bool           is_lost = false;
     int            file;
 
-    TR_TRY(ask(&call, &file, verb, path, ""));
-    close(file);
-    return take_answer(payload, call);
+    for (int tries = 0; is_made_again(tries, is_lost); tries++) {
+        TR_TRY(ask(&call, &file, verb, path, ""));
+        close(file);
+        status = take_answer(payload, &is_lost, call);
+    }
+    return status;
 }
 
 /* == files ==================================================================================== */
@@ -246,18 +265,32 @@ tr_status tr_store_remove(const char *path)
     return status;
 }
 
-tr_status tr_store_get(uint8_t **bytes, size_t *size, const char *path, uint64_t most)
+static tr_status get_once(char **content, size_t *size, bool *is_lost, const char *path, int64_t end)
 {
     tr_store_call *call;
-    char          *content = NULL;
+    char          *payload;
     int            file;
 
-    TR_TRY(tr_store_read(&call, &file, path, 0, (int64_t)most + 1, (int64_t)most + 1));
-    tr_status status = drain(&content, size, file, path);
+    *is_lost = false;
+    TR_TRY(tr_store_read(&call, &file, path, 0, end, end));
+    const tr_status status = drain(content, size, file, path);
     close(file);
-    const tr_status ended = tr_store_end(call);
-    if (status == TR_OK)
-        status = ended;
+    const tr_status ended = take_answer(&payload, is_lost, call);
+    free(payload);
+    return status != TR_OK ? status : ended;
+}
+
+tr_status tr_store_get(uint8_t **bytes, size_t *size, const char *path, uint64_t most)
+{
+    char     *content = NULL;
+    bool      is_lost = false;
+    tr_status status = TR_OK;
+
+    for (int tries = 0; is_made_again(tries, is_lost); tries++) {
+        free(content);
+        content = NULL;
+        status = get_once(&content, size, &is_lost, path, (int64_t)most + 1);
+    }
     if (status == TR_OK && *size > most)
         status = tr_fail(TR_EFORMAT, "'%s' has more than %llu bytes", path, (unsigned long long)most);
     if (status != TR_OK) {

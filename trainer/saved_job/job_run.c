@@ -9,8 +9,11 @@
 #include "framework/tensors/beside.h"
 #include "framework/base/memory.h"
 #include "framework/tensors/scope.h"
+#include "framework/tensors/tensor_io.h"
 #include "framework/base/status.h"
 #include "pserver/util/wake.h"
+#include "storage/checkpoint/place.h"
+#include "storage/stores/object_store.h"
 #include "trainer/checkpoints/stop_signal.h"
 
 /* The same in python/trireme/distributed: transpiler.py and geo.py. */
@@ -207,6 +210,30 @@ static tr_status wait_for_others(const running *r)
     return status;
 }
 
+static tr_status save_to_store(const tr_tensor *value, const char *path)
+{
+    char     *bytes = NULL;
+    size_t    size = 0;
+    FILE     *out = open_memstream(&bytes, &size);
+    tr_status status;
+
+    if (!out)
+        return tr_fail(TR_ENOMEM, "there is no memory for the content of '%s'", path);
+    status = tr_tensor_write(out, value);
+    if (fclose(out) != 0 && status == TR_OK)
+        status = tr_fail(TR_ENOMEM, "there is no memory for the content of '%s'", path);
+    if (status == TR_OK)
+        status = tr_place_put(path, bytes, size);
+    free(bytes);
+    return status;
+}
+
+static tr_status save_to_file(const tr_tensor *value, const char *path)
+{
+    TR_TRY(tr__make_folders(path));
+    return tr_tensor_save(value, path);
+}
+
 static tr_status save_one(const running *r, const char *name)
 {
     tr_var *var = tr_scope_find(r->scope, name);
@@ -215,9 +242,7 @@ static tr_status save_one(const running *r, const char *name)
     if (!var || !var->tensor.data)
         return tr_fail(TR_ENOTFOUND, "'%s' has no value: the job's startup program does not make it", name);
     TR_TRY(tr_path_inside(&path, r->desc->save_folder, name));
-    tr_status status = tr__make_folders(path);
-    if (status == TR_OK)
-        status = tr_tensor_save(&var->tensor, path);
+    const tr_status status = tr_store_is_uri(path) ? save_to_store(&var->tensor, path) : save_to_file(&var->tensor, path);
     free(path);
     return status;
 }
