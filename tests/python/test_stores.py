@@ -1,8 +1,11 @@
 """Files of object stores: a real S3 server, requests that fail, and what a training reads from it."""
 
 import bz2
+import gc
 import gzip
+import os
 import re
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -10,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from store_support import BUCKET, Proxy, find_store, the_server
+from store_support import BUCKET, Proxy, find_store, google, the_server
 
 import trireme as fluid
 from trireme import checkpoint as checkpoints
-from trireme.stores import folders, names, reading, tries, writing
+from trireme.stores import copies, folders, names, reading, serve, tries, writing
 
 pa = pytest.importorskip("pyarrow")
 
@@ -76,19 +79,32 @@ def test_a_reason_shows_no_credentials():
 # == requests =================================================================================================
 
 
-def test_files_are_written_in_parts_read_in_ranges_listed_and_removed(store):
+@pytest.fixture(params=["s3", "gs", "file"])
+def folder(request, store, monkeypatch, tmp_path):
+    """A folder of each store."""
+    if request.param == "file":
+        return f"file://{tmp_path}/folder"
+    for name, value in (google() if request.param == "gs" else {}).items():
+        monkeypatch.setenv(name, value)
+    return f"{request.param}://{BUCKET}/{re.sub(r'[^a-z0-9]+', '-', request.node.name)}"
+
+
+def test_files_are_written_in_parts_read_in_ranges_listed_and_removed(folder):
     content = np.random.default_rng(1).bytes(25 << 20)
-    writing.write_all(f"s3://{BUCKET}/one/a/x", content)
-    writing.write_all(f"s3://{BUCKET}/one/y", b"")
-    assert reading.read_all(f"s3://{BUCKET}/one/a/x") == content
-    assert reading.Reading(f"s3://{BUCKET}/one/a/x").read(9 << 20, 100) == content[9 << 20:(9 << 20) + 100]
-    assert b"".join(reading.stream(f"s3://{BUCKET}/one/a/x", 5, 18 << 20, 100)) == content[5:18 << 20]
-    assert folders.list_files(f"s3://{BUCKET}/one") == [("a/x", 25 << 20), ("y", 0)]
-    assert folders.glob(f"s3://{BUCKET}/on?/*") == [f"s3://{BUCKET}/one/y"]
+    writing.write_all(f"{folder}/one/a/x", content)
+    writing.write_all(f"{folder}/one/y", b"")
+    assert reading.read_all(f"{folder}/one/a/x") == content
+    assert reading.Reading(f"{folder}/one/a/x").read(9 << 20, 100) == content[9 << 20:(9 << 20) + 100]
+    assert b"".join(reading.stream(f"{folder}/one/a/x", 5, 18 << 20, 100)) == content[5:18 << 20]
+    assert folders.list_files(f"{folder}/one") == [("a/x", 25 << 20), ("y", 0)]
+    assert folders.glob(f"{folder}/on?/y*") == [f"{names.place(folder).uri}/one/y"]
     for _ in range(2):
-        writing.remove(f"s3://{BUCKET}/one/y")
-    assert folders.list_files(f"s3://{BUCKET}/one") == [("a/x", 25 << 20)]
-    assert folders.list_files(f"s3://{BUCKET}/none") == []
+        writing.remove(f"{folder}/one/y")
+    writing.write_all(f"{folder}/one/a/x", b"again")
+    assert folders.list_files(f"{folder}/one") == [("a/x", 5)]
+    assert folders.list_files(f"{folder}/none") == []
+    with pytest.raises(fluid.core.NotFoundError, match="none/x"):
+        reading.Reading(f"{folder}/none/x")
 
 
 @pytest.mark.parametrize("kind", ["fail", "lost", "cut", "stall"])
@@ -135,6 +151,42 @@ def test_a_store_that_stays_silent_is_given_up(proxy):
     proxy.fault = lambda at, verb, path: "stall"
     with pytest.raises(fluid.core.FileError, match="try 4 of 4: .*(Timeout|too slow)"):
         reading.Reading(f"s3://{BUCKET}/x")
+
+
+@pytest.mark.parametrize("size", [100, 12 << 20])
+def test_a_file_that_is_given_up_is_never_there(folder, size, tmp_path):
+    """Whether the writer gives up, the file that is copied ends early, or the process ends."""
+    writing.write_all(f"{folder}/other", b"1")
+    content = b"x" * size
+    one = writing.Writing(f"{folder}/half")
+    one.write(content)
+    assert folders.list_files(folder)[-1] == ("other", 1)       # of a file, another name
+    one.abandon()
+    del one
+    with pytest.raises(ValueError, match="no more"), writing.whole(f"{folder}/half") as one:
+        one.write(content)
+        raise ValueError("no more")
+    gc.collect()
+    assert folders.list_files(folder) == [("other", 1)]
+    ends = f"from trireme.stores import writing; one = writing.Writing({folder + '/half'!r}); one.write(b'x' * {size}); one.abandon()"
+    subprocess.run([sys.executable, "-c", ends], check=True, timeout=60)
+    assert folders.list_files(folder) == [("other", 1)]
+
+
+@pytest.mark.parametrize("said", [b"", b"done 99", b"done 101"])
+def test_the_process_gives_a_file_its_name_when_all_bytes_are_there(folder, said):
+    for end, size in ((said, None), (b"done 100", 100)):
+        ours, theirs = socket.socketpair()
+        output, pipe = os.pipe()
+        os.write(pipe, b"x" * 100)
+        os.close(pipe)
+        ours.sendall(end)
+        ours.shutdown(socket.SHUT_WR)
+        serve._answer(["write", f"{folder}/x"], [theirs.detach(), output])
+        answer = ours.recv(1000).decode()
+        ours.close()
+        assert answer == "ok\n" if size else answer.startswith("failed EIO\n") and "gave up after 100 bytes" in answer
+        assert folders.list_files(folder) == ([("x", size)] if size else [])
 
 
 # == text =====================================================================================================
@@ -381,3 +433,44 @@ def test_a_predictor_follows_exports_to_a_store(store):
     parts = {name.partition("/")[0] for name, _ in folders.list_files(uri)}
     assert parts == {"current", "full-000000003", "delta-000000004"}
     assert fluid.serving.Exporter(uri, ["x"], [guess], exe).export().version == 5
+
+
+def test_an_export_that_is_replaced_while_it_is_copied_is_copied_again(store, monkeypatch):
+    x, guess, loss, exe = made()
+    uri = f"s3://{BUCKET}/replaced"
+    exporter = fluid.serving.Exporter(uri, ["x"], [guess], exe)
+    exporter.export()
+    with fluid.serving.Predictor(uri) as predictor:
+        exporter.export()
+        copied, real = [], copies.download
+
+        def cut(name, path):
+            real(name, path)
+            copied.append(name)
+            if len(copied) == 1:
+                os.truncate(path, os.path.getsize(path) - 3)
+        monkeypatch.setattr(copies, "download", cut)
+        assert predictor.refresh() and predictor.version == 2 and len(copied) == 2
+        store.put("replaced/current", b"no export")
+        with pytest.raises(fluid.core.FormatError, match=f"{uri}/current"):
+            predictor.refresh()
+
+
+ENDS = """
+import os, sys
+import trireme as fluid
+predictor = fluid.serving.Predictor(sys.argv[1])
+if os.fork() == 0:
+    sys.exit()                                             # as any program ends
+os.wait()
+print(os.path.exists(predictor._mirror.path), predictor._mirror.path)
+"""
+
+
+def test_a_copy_is_removed_by_the_process_that_made_it(store):
+    x, guess, loss, exe = made()
+    uri = f"s3://{BUCKET}/forked"
+    fluid.serving.export_model(uri, ["x"], [guess], exe)
+    done = subprocess.run([sys.executable, "-c", ENDS, uri], check=True, capture_output=True, text=True, timeout=60)
+    was_there, path = done.stdout.split()
+    assert was_there == "True" and not os.path.exists(path)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click_support import CLICK, click_files
 from job_support import MPIS, Launched, environment, launch_under_mpi, needs_mpi, results
 from saved_job_support import SCRIPT, assert_holds, data, mpirun, run, script  # noqa: F401 - a fixture
 from store_support import BUCKET, Proxy, find_store, the_server
@@ -19,7 +20,7 @@ import trireme as fluid
 from trireme import checkpoint as checkpoints
 from trireme.launch import cli
 from trireme.launch.programs import trainer_program
-from trireme.stores.folders import list_files
+from trireme.stores.folders import download_folder, list_files
 
 pytestmark = [pytest.mark.mpi, needs_mpi]
 
@@ -204,12 +205,13 @@ def test_programs_without_a_script_take_uris(here, stored, tmp_path, monkeypatch
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("TRIREME_STORE_COMMAND", f"exec {sys.executable} -m trireme store")
     script(uri, "--write", tmp_path / "job")
-    folder = f"s3://{BUCKET}/alone-in-c"
+    folder, saved = f"s3://{BUCKET}/{tmp_path.name}", f"s3://{BUCKET}/{tmp_path.name}.saved"
     for more in (("--epochs", 1), ("--epochs", 3, "--resume")):
-        code, out, err = run(trainer_program(), "--checkpoint", folder, *more, "--save", tmp_path / "c", tmp_path / "job")
+        code, out, err = run(trainer_program(), "--checkpoint", folder, *more, "--save", saved, tmp_path / "job")
         assert code == 0, out + err
     assert f"going on from step 9, {folder}/step-000000009" in out + err
     script(uri, "--save", tmp_path / "python")
+    download_folder(saved, str(tmp_path / "c"))
     assert_holds(tmp_path / "c", tmp_path / "python")
     guess = fluid.layers.fc(fluid.layers.data("x", [2]), 1, param_attr=fluid.initializer.Constant(1.0), bias_attr=False)
     exe = fluid.Executor()
@@ -230,3 +232,28 @@ def test_what_trainers_accumulate_is_in_a_checkpoint_of_a_store(here, data, tmp_
     launch_under_mpi(2, 2, data, "--save", tmp_path / "resumed", *how, script=SCRIPT, env=env, options=(*keep, "--resume"))
     assert_holds(tmp_path / "resumed", tmp_path / "whole")
     assert not [name for name, _ in list_files(folder) if name.startswith(".own-")]
+
+
+# == serving ==================================================================================================
+
+
+def test_a_predictor_follows_the_exports_of_a_job_in_a_store(here, tmp_path):
+    env, folder = environment(**here.environment()), f"s3://{BUCKET}/{tmp_path.name}"
+    train, held_out = (here.put(f"{tmp_path.name}.data/{path.name}", path.read_bytes()) for path in click_files(tmp_path))
+    job = Launched(2, 2, train, "--held-out", held_out, "--export", folder, "--epochs", 4, "--pause", 0.1, "--out", tmp_path / "out.npz",
+                   script=CLICK, env=env)
+    feed = {"user": np.array([[1]]), "ad": np.array([[2]]), "site": np.array([[3]]), "price": np.ones((1, 1), "float32")}
+    seen = {}
+    with fluid.serving.Predictor(folder, wait=60) as predictor:
+        predictor.follow(0.02)
+
+        def follows():
+            seen[predictor.version] = predictor.run(feed)[0].item()
+            return len(seen) >= 3
+        job.wait_for(follows, "three exports that were served")
+        code, text = job.end()
+        assert code == 0 and len(set(seen.values())) >= 2, (text, seen)
+        predictor.refresh()
+        with np.load(tmp_path / "out.npz") as out:
+            served, = predictor.run({name: out[name] for name in ("user", "ad", "site", "price")})
+            np.testing.assert_allclose(served, out["click"], rtol=1e-6)

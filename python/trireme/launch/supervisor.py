@@ -223,7 +223,7 @@ class Launch:
         return env
 
     def command(self, env: dict[str, str], scratch: str | None, shared: str | None) -> list[str]:
-        exported = [name for name in env if name.startswith(("TRIREME_", "PYTHON", "AWS_", "GOOGLE_")) or name == "LD_LIBRARY_PATH"
+        exported = [name for name in env if name.startswith(("TRIREME_", "PYTHON", "AWS_", "GOOGLE_", "CLOUD_STORAGE_")) or name == "LD_LIBRARY_PATH"
                     and self.mpi.major < 5]
         return mpis.command_line(self.mpi, self.layout, self.server, self.trainer, exported, scratch, shared, self.standby,
                                  WRAPPER if scratch else ())

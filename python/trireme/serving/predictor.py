@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ..native.handles import Handle, Native, new_lock_of
 from ..native.names import path_chars
 from ..native.suggest import did_you_mean
 from ..native.tensor import LoDTensor, view_of_owned, with_batch_sizes
-from ..stores.copies import Mirror, has_files, is_model, shown_as
+from ..stores.copies import Mirror, has_files, is_model
 from ..stores.names import is_uri
 
 
@@ -113,13 +113,10 @@ class Predictor(Handle):
             raise InvalidArgumentError(f"Predictor: wait={wait!r}; seconds from 0 on are possible")
         _await_model(path_text(folder), model_filename or "__model__", wait)
         self._mirror = Mirror(path_text(folder)) if is_uri(path_text(folder)) else None
-        if self._mirror is not None:
-            self._mirror.renew()
         out = ffi.new("tr_predictor **")
         names = [path_chars(name) if name is not None else ffi.NULL for name in (model_filename, params_filename)]
-        local = self._mirror.path if self._mirror else path_text(folder)
-        with shown_as(local, path_text(folder)):
-            check(lib.tr_predictor_load_files(out, path_chars(local), *names))
+        local = path_chars(self._mirror.path if self._mirror else path_text(folder))
+        _newest(self._mirror, lambda: check(lib.tr_predictor_load_files(out, local, *names)))
         self._native = Native(out[0], lib.tr_predictor_free, owner="Predictor")
         if lib.tr_predictor_version(out[0]) > 0 and not lib.tr_predictor_has_checksums(out[0]):
             print(f"trireme: {os.fspath(folder)}: an older version has written this export, without checksums: damage to its files would "
@@ -202,10 +199,8 @@ class Predictor(Handle):
     def refresh(self) -> bool:
         """Take the newest export, if it is newer; return whether it was. Runs in other threads go on meanwhile."""
         is_new = ffi.new("bool *")
-        if self._mirror is not None:
-            self._mirror.renew()
         with self._native as predictor:
-            check(lib.tr_predictor_refresh(predictor, is_new))
+            _newest(self._mirror, lambda: check(lib.tr_predictor_refresh(predictor, is_new)))
         return bool(is_new[0])
 
     def follow(self, seconds: float = 1.0) -> None:
@@ -222,6 +217,14 @@ class Predictor(Handle):
 
     def __repr__(self) -> str:
         return f"Predictor({self.folder!r}: {', '.join(self.feeds)} -> {', '.join(self.fetches)})"
+
+
+def _newest(mirror: Mirror | None, load: Callable[[], None]) -> None:
+    """Load the newest files: of the folder itself, or of a fresh copy of a store's."""
+    if mirror is None:
+        load()
+    else:
+        mirror.read(load)
 
 
 class _Follower:
@@ -243,9 +246,7 @@ class _Follower:
         is_new, said = ffi.new("bool *"), ""
         while not self._over.wait(self._seconds):
             try:
-                if self._mirror is not None:
-                    self._mirror.renew()
-                check(lib.tr_predictor_refresh(self._native.ptr, is_new))
+                _newest(self._mirror, lambda: check(lib.tr_predictor_refresh(self._native.ptr, is_new)))
                 said = ""
             except TriremeError as error:
                 if str(error) != said:

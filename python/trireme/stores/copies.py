@@ -9,9 +9,12 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
 
-from ..native.errors import NotFoundError, TriremeError
+from ..native.errors import FormatError, NotFoundError, TriremeError
 from .folders import download, download_folder, list_files, upload_folder
 from .names import is_uri, join, place
 from .writing import info_of
@@ -65,27 +68,42 @@ class Mirror:
     """A local copy of a folder with a model, or with exports, that can be renewed."""
 
     def __init__(self, folder: str) -> None:
-        self._folder = folder
-        self._home = tempfile.TemporaryDirectory(prefix="trireme-store-")
-        self.path = self._home.name
+        self._folder, self._process = folder, os.getpid()
+        self._lock = threading.Lock()                      # a thread may follow while another one asks for the newest export
+        self.path = tempfile.mkdtemp(prefix="trireme-store-")
+        weakref.finalize(self, _remove_own, self.path, self._process)
 
-    def renew(self) -> None:
+    def read(self, load: Callable[[], None]) -> None:
+        """Renew the copy, and ``load`` it. A file that another process replaces while it is copied may come from both files. So a copy that
+        is damaged is made anew."""
+        if self._process != os.getpid():                   # a forked one, in which no thread frees the lock
+            self._process, self._lock = os.getpid(), threading.Lock()
+        with self._lock, shown_as(self.path, self._folder):
+            for pause in (0.05, 0.2, None):
+                try:
+                    self._renew()
+                    return load()
+                except FormatError:
+                    if pause is None:
+                        raise
+                    time.sleep(pause)
+
+    def _renew(self) -> None:
         """Copy what is new: the folders that an export names, and then its file ``current``; of a saved model, every file."""
-        with shown_as(self.path, self._folder):
-            if info_of(join(self._folder, "current")) is None:
-                if not os.listdir(self.path):
-                    download_folder(self._folder, self.path)
-                return
-            fresh = os.path.join(self.path, ".current")
-            download(join(self._folder, "current"), fresh)
-            with open(fresh, encoding="utf-8", errors="replace") as file:
-                parts = [words[1] for words in map(str.split, file) if len(words) == 3 and words[0] in ("full", "delta")]
-            for part in parts:
-                self._take(os.path.basename(part))
-            os.replace(fresh, os.path.join(self.path, "current"))
-            for name in os.listdir(self.path):
-                if name not in (*parts, "current"):
-                    shutil.rmtree(os.path.join(self.path, name), ignore_errors=True)
+        if info_of(join(self._folder, "current")) is None:
+            if not os.listdir(self.path):
+                download_folder(self._folder, self.path)
+            return
+        fresh = os.path.join(self.path, ".current")
+        download(join(self._folder, "current"), fresh)
+        with open(fresh, encoding="utf-8", errors="replace") as file:
+            parts = [words[1] for words in map(str.split, file) if len(words) == 3 and words[0] in ("full", "delta")]
+        for part in parts:
+            self._take(os.path.basename(part))
+        os.replace(fresh, os.path.join(self.path, "current"))
+        for name in os.listdir(self.path):
+            if name not in (*parts, "current"):
+                shutil.rmtree(os.path.join(self.path, name), ignore_errors=True)
 
     def _take(self, part: str) -> None:
         path = os.path.join(self.path, part)
@@ -95,8 +113,10 @@ class Mirror:
             download_folder(join(self._folder, part), path + ".part")
             os.replace(path + ".part", path)
 
-    def close(self) -> None:
-        self._home.cleanup()
+
+def _remove_own(path: str, process: int) -> None:
+    if process == os.getpid():
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def is_model(folder: str, model_file: str) -> bool:

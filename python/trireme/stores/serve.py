@@ -52,16 +52,15 @@ def _read(answer: socket.socket, pipe: int, name: str, begin: str, end: str, soo
 
 def _write(answer: socket.socket, pipe: int, name: str) -> str:
     writing = Writing(name)
-    while content := os.read(pipe, 1 << 20):
-        writing.write(content)
-    said = answer.recv(64).decode()
-    is_whole = said == f"done {writing.size}"
-    if not is_whole:
-        with contextlib.suppress(TriremeError, OSError):
-            writing.close()
-            remove(name)
-        raise FileError(f"{name}: the writer gave up after {writing.size} bytes")
-    writing.close()
+    try:
+        while content := os.read(pipe, 1 << 20):
+            writing.write(content)
+        if answer.recv(64).decode() != f"done {writing.size}":
+            raise FileError(f"{name}: the writer gave up after {writing.size} bytes")
+        writing.close()
+    except BaseException:
+        writing.abandon()
+        raise
     return ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import threading
 from typing import Any
@@ -10,7 +11,7 @@ from urllib.parse import urlsplit
 from ..native.errors import InvalidArgumentError
 from ..native.optional import load
 from .names import Place
-from .tries import TRIES, timeout
+from .tries import timeout
 
 _lock = threading.Lock()
 _made: dict[tuple[Any, ...], Any] = {}
@@ -35,13 +36,17 @@ def _make(one: Place, tries: int) -> Any:
     if one.scheme == "s3":
         return _s3(fs, one, tries)
     if one.scheme == "gs":
-        import datetime
-
-        return fs.GcsFileSystem(retry_time_limit=datetime.timedelta(seconds=timeout() * TRIES))
+        return _gs(fs, tries)
     if one.scheme == "hdfs":
         host, _, port = one.host.partition(":")
         return fs.HadoopFileSystem(host or "default", int(port or 0))
     return fs.LocalFileSystem()
+
+
+def _gs(fs: Any, tries: int) -> Any:
+    """An emulator's address stands in a variable that the library reads. Emulators know no accounts, so no credentials are looked for."""
+    return fs.GcsFileSystem(anonymous="CLOUD_STORAGE_EMULATOR_ENDPOINT" in os.environ,
+                            retry_time_limit=datetime.timedelta(seconds=timeout() * tries))
 
 
 def _s3(fs: Any, one: Place, tries: int) -> Any:
