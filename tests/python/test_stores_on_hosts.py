@@ -48,10 +48,11 @@ class Shop:
 class StoredJob(OnHosts):
     """A job of some of the hosts under ``trireme launch`` on h1."""
 
-    def __init__(self, shop: Shop, names: str, servers: int, *args: object, options: tuple[object, ...] = ()) -> None:
+    def __init__(self, shop: Shop, names: str, servers: int, *args: object, restarts: int = 0,
+                 options: tuple[object, ...] = ()) -> None:
         super().__init__(shop.hosts)
         command = launch_command(servers, 3, DATA, *args, script=VISITS, options=(
-            "--hosts", names, "--ssh", shop.hosts.ssh, "--standbys", 0, "--restarts", 0, "--mode", "sync", *options))
+            "--hosts", names, "--ssh", shop.hosts.ssh, "--standbys", 0, "--restarts", restarts, "--mode", "sync", *options))
         with self.output.open("w") as output:
             self.process = subprocess.Popen(shop.hosts.command(command), env=shop.environment(TRIREME_CHECKPOINT_REPORT="1"),
                                             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
@@ -92,30 +93,53 @@ LARGE = pytest.param(16000, 50, ("--width", 64, "--batch", 400, "--task-bytes", 
                      marks=pytest.mark.soak)
 
 
+def undisturbed(shop: Shop, lines: int, ids: int, *args: object) -> str:
+    """Upload the data, train on them, and return the folder of the last checkpoint."""
+    write_visits(shop.hosts.folder / "visits", 5, lines, ids)
+    shop.upload(shop.hosts.folder / "visits", f"s3://{BUCKET}/visits")
+    code, text = StoredJob(shop, "h1,h2,h3", 3, *args, options=("--checkpoint", f"s3://{BUCKET}/whole")).end(shop.seconds)
+    assert code == 0, text
+    return f"s3://{BUCKET}/whole/{newest(shop.checkpoint('list', f's3://{BUCKET}/whole'))}"
+
+
+def loses_a_host(shop: Shop, *args: object, keep: tuple[object, ...], restarts: int = 0) -> StoredJob:
+    """Start a job whose third host is powered off when there is a checkpoint of changes."""
+    job = StoredJob(shop, "h1,h2,h3", 3, *args, "--halt", options=keep, restarts=restarts)
+    job.wait_for(lambda: "two checkpoints are there" in job.text(), "two checkpoints", shop.seconds)
+    shop.hosts.power_off("h3")
+    return job
+
+
+def assert_ends_like(shop: Shop, folder: str, whole: str) -> None:
+    last = newest(shop.checkpoint("list", folder))
+    shop.checkpoint("verify", f"{folder}/{last}")
+    shop.checkpoint("diff", whole, f"{folder}/{last}")
+
+
 @pytest.mark.parametrize("lines, ids, args, every, seconds", [SMALL, LARGE])
 def test_a_training_in_a_store_goes_on_without_a_host_that_was_lost(lines, ids, args, every, seconds, shop):
     """With another number of servers, from a checkpoint of changes; it ends with the bits of one that lost nothing."""
-    shop.seconds = seconds
-    write_visits(shop.hosts.folder / "visits", 5, lines, ids)
-    shop.upload(shop.hosts.folder / "visits", f"s3://{BUCKET}/visits")
-    code, text = StoredJob(shop, "h1,h2,h3", 3, *args, options=("--checkpoint", f"s3://{BUCKET}/whole")).end(seconds)
-    assert code == 0, text
-
-    folder = f"s3://{BUCKET}/run"
+    shop.seconds, folder = seconds, f"s3://{BUCKET}/run"
+    whole = undisturbed(shop, lines, ids, *args)
     keep = ("--checkpoint", folder, "--checkpoint-steps", every, "--checkpoint-full-every", 4)
-    job = StoredJob(shop, "h1,h2,h3", 3, *args, "--halt", options=keep)
-    job.wait_for(lambda: "two checkpoints are there" in job.text(), "two checkpoints", seconds)
-    shop.hosts.power_off("h3")
+    job = loses_a_host(shop, *args, keep=keep)
     code, text = job.end(60)
     assert code == 1 and "host h3" in text, text
     job.assert_nothing_left(("h1", "h2"))
     listing = shop.checkpoint("list", folder)
     assert re.search(r" since \d+ ", listing), listing
-
     at = newest(listing)
     code, text = StoredJob(shop, "h1,h2", 2, *args, options=(*keep, "--resume")).end(seconds)
     assert code == 0 and f"going on from step {int(at[5:])}, {folder}/{at}" in text, text
-    last = newest(shop.checkpoint("list", folder))
-    assert last > at
-    shop.checkpoint("verify", f"{folder}/{last}")
-    shop.checkpoint("diff", f"s3://{BUCKET}/whole/{last}", f"{folder}/{last}")
+    assert_ends_like(shop, folder, whole)
+
+
+@pytest.mark.soak
+def test_a_job_goes_on_from_a_store_when_a_host_is_lost(shop):
+    """The launcher starts it again."""
+    folder = f"s3://{BUCKET}/run"
+    whole = undisturbed(shop, 200, 20)
+    job = loses_a_host(shop, keep=("--checkpoint", folder, "--checkpoint-steps", 6, "--checkpoint-full-every", 4), restarts=1)
+    code, text = job.end(120)
+    assert code == 0 and "starting the job again (1 of 1)" in text and re.search(rf"going on from step \d+, {folder}/step-", text), text
+    assert_ends_like(shop, folder, whole)
