@@ -38,8 +38,9 @@ struct tr_command {
     _Alignas(16) char guard_stack[STACK_BYTES], shell_stack[STACK_BYTES];
 };
 
-/* The environment of commands, as it was when tr_command_keep_environment was called last. Other threads may change the process's environment while a command
- * is started (a library's first use does), so commands get copies. A copy stays until the process ends: a shell may begin with it. */
+/* The environment of commands, as it was when tr_command_keep_environment was called last. Other threads may change the process's
+ * environment while a command is started (a library's first use does), so commands get copies. A copy stays until the process ends: a shell
+ * may begin with it. */
 typedef struct kept {
     struct kept *before;
     char        *line[];              /* the last is NULL */

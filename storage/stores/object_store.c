@@ -12,7 +12,8 @@
 #include "framework/base/memory.h"
 #include "storage/stores/store_process.h"
 
-enum { MOST_REQUEST = 1 << 16, PATIENCE = 600, TRIES = 4 };    /* bytes; seconds of silence of the process: it has shorter limits of its own */
+/* Bytes; seconds of silence of the process, which has shorter limits of its own; tries. */
+enum { MOST_REQUEST = 1 << 16, PATIENCE = 600, TRIES = 4 };
 
 struct tr_store_call {
     int   answer;                     /* the socket */
@@ -150,8 +151,8 @@ static tr_status failed(const tr_store_call *call, char *said)
     return tr_fail(TR_EIO, "%s", text);
 }
 
-/* Wait for the answer, and free the call. *payload, malloc'ed: what follows "ok". *is_lost: the process has ended before it said a word, so the
- * request may be made again. */
+/* Wait for the answer, and free the call. *payload, malloc'ed: what follows "ok". *is_lost: the process has ended before it said a word, so
+ * the request may be made again. */
 static tr_status take_answer(char **payload, bool *is_lost, tr_store_call *call)
 {
     char  *said = NULL;
@@ -185,8 +186,8 @@ void tr_store_drop(tr_store_call *call)
     free_call(call);
 }
 
-/* A process that dies may still take requests, until the thread that waits for it (command.c) knows of its death. So a request that is lost is
- * made again, a little later each time: another process gets it. */
+/* A process that dies may still take requests, until the thread that waits for it (command.c) knows of its death. So a request that is lost
+ * is made again, a little later each time: another process gets it. */
 static bool is_made_again(int tries, bool is_lost)
 {
     if (tries == 0 || !is_lost || tries == TRIES)

@@ -342,16 +342,16 @@ TEST(a_request_has_the_environment_that_was_kept_last)
 {
     const long pid = number("fake://pid");
 
-    assert_text("fake://env/TRIREME_TEST_KEY", "(none)");
-    setenv("TRIREME_TEST_KEY", "one, with\na line's end", 1);
+    assert_text("fake://env/STORE_TEST_KEY", "(none)");
+    setenv("STORE_TEST_KEY", "one, with\na line's end", 1);
     tr_store_set_command(FAKE);
-    assert_text("fake://env/TRIREME_TEST_KEY", "one, with\na line's end");
-    setenv("TRIREME_TEST_KEY", "", 1);
+    assert_text("fake://env/STORE_TEST_KEY", "one, with\na line's end");
+    setenv("STORE_TEST_KEY", "", 1);
     tr_store_set_command(FAKE);
-    assert_text("fake://env/TRIREME_TEST_KEY", "");
-    unsetenv("TRIREME_TEST_KEY");
+    assert_text("fake://env/STORE_TEST_KEY", "");
+    unsetenv("STORE_TEST_KEY");
     tr_store_set_command(FAKE);
-    assert_text("fake://env/TRIREME_TEST_KEY", "(none)");
+    assert_text("fake://env/STORE_TEST_KEY", "(none)");
     assert_int_equal(number("fake://pid"), pid);
 }
 

@@ -46,6 +46,7 @@ _TO_EXIT = 10.0                        # for processes that have left the job we
 _PR_SET_PDEATHSIG = 1
 _TURN, _CALM = 0.02, 0.1               # seconds between two looks: while ranks start or end, and while all run; a death ends either
 _PREFIX, _PREFIX_HOSTS, _STATE = "trireme-job-", "trireme-hosts-", "trireme-state-"
+_EXPORTED = ("TRIREME_", "PYTHON", "AWS_", "GOOGLE_", "CLOUD_STORAGE_")       # variables that ranks of other hosts get
 
 
 @dataclass
@@ -223,8 +224,7 @@ class Launch:
         return env
 
     def command(self, env: dict[str, str], scratch: str | None, shared: str | None) -> list[str]:
-        exported = [name for name in env if name.startswith(("TRIREME_", "PYTHON", "AWS_", "GOOGLE_", "CLOUD_STORAGE_")) or name == "LD_LIBRARY_PATH"
-                    and self.mpi.major < 5]
+        exported = [name for name in env if name.startswith(_EXPORTED) or name == "LD_LIBRARY_PATH" and self.mpi.major < 5]
         return mpis.command_line(self.mpi, self.layout, self.server, self.trainer, exported, scratch, shared, self.standby,
                                  WRAPPER if scratch else ())
 
