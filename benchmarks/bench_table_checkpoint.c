@@ -97,7 +97,7 @@ static void *write_part(void *payload)
     unlink(path);
     const double from = seconds();
 
-    must(tr_part_write(&part, w->folder, "part-0.data", 1, &w->state) == TR_OK, "tr_part_write");
+    must(tr_part_write(&part, w->folder, "part-0.data", TR_ROWS_EXACT, 1, &w->state) == TR_OK, "tr_part_write");
     w->took = seconds() - from;
     w->bytes = part->bytes;
     tr_part_free(part);

@@ -426,6 +426,7 @@ typedef struct tr_job_checkpoint_spec {
     const char      *digest;          /* of the program, copied; may be NULL */
     int              keep;            /* how many of the newest checkpoints stay, with those that they build on; 0: all */
     tr_checkpoint_base base;          /* rows of tables that have not changed since then are not written, where a server remembers it */
+    tr_checkpoint_rows rows;
     tr_trainer_state place;           /* of this trainer in its data; tr_job_checkpoint fills in the index */
     int              count;           /* variables that trainers have and servers do not */
     const tr_checkpoint_item  *states;          /* copied, with their values */
@@ -436,8 +437,7 @@ typedef struct tr_job_checkpoint_report {
     uint64_t number;                  /* tr_checkpoint_number */
     double  seconds;                  /* from the call until the checkpoint was complete */
     double  pause;                    /* the longest time that a server let trainers wait */
-    bool    is_given_up;              /* there is no checkpoint, because a rank died or a standby was on its way; another one may be begun
-                                       * at once */
+    bool    is_given_up;              /* there is none: a rank died or a standby was on its way; another one may be begun at once */
 } tr_job_checkpoint_report;
 
 /* Does this trainer make the checkpoints now? It is the first trainer that makes steps. When no trainer makes steps, it is the first

@@ -52,6 +52,15 @@ typedef struct tr_trainer_state {
     size_t      position_size;
 } tr_trainer_state;
 
+/* How the rows of tables are written. Everything else is always exact. */
+typedef enum tr_checkpoint_rows {
+    TR_ROWS_EXACT = 0,
+    TR_ROWS_INT8 = 1,                 /* 8 bits a number and a scale for each row and each of its states: docs/checkpoints.md */
+    TR_ROWS_COUNT
+} tr_checkpoint_rows;
+/* The choice of this name, "exact" or "int8". TR_EINVAL: there is none. */
+TR_API tr_status tr_checkpoint_rows_parse(tr_checkpoint_rows *out, const char *name);
+
 /* A checkpoint that another one has the changes since. */
 typedef struct tr_checkpoint_base {
     int64_t  step;
@@ -70,6 +79,7 @@ typedef struct tr_checkpoint_facts {
     const void *tasks;                /* state of leased tasks; NULL: the job has none */
     size_t      tasks_size;
     tr_checkpoint_base base;          /* rows of tables that have not changed since then are not written again */
+    tr_checkpoint_rows rows;
 } tr_checkpoint_facts;
 
 /* == writing, one process ==================================================================== */

@@ -30,6 +30,7 @@ static const char usage[] =
     "  --checkpoint-seconds S      every S seconds (600)\n"
     "  --checkpoint-keep N         the newest N stay (3)\n"
     "  --checkpoint-full-every N   of N in a row one is full, the others have changed rows (1)\n"
+    "  --checkpoint-rows HOW       rows of tables: exact, or int8 (exact)\n"
     "  --resume                    go on from the newest valid one, if there is one\n"
     "  --anew                      begin, and move another run's checkpoints into DIR/aside-DATE\n"
     "  --help, --version\n";
@@ -47,6 +48,7 @@ typedef struct choices {
     int64_t     checkpoint_steps, checkpoint_keep, checkpoint_full_every;
     double      checkpoint_seconds;
     const char *checkpoint;
+    tr_checkpoint_rows rows;
     bool        resume, anew, is_same;                     /* is_same: resume what this job wrote with these arguments */
     char        command[4096];
     int         file_count;
@@ -93,6 +95,8 @@ static int read_environment(choices *c)
     enum { COUNTS = sizeof counts / sizeof *counts };
     const char *resume = environment("TRIREME_RESUME"), *anew = environment("TRIREME_ANEW"), *seconds = environment(names[COUNTS]);
 
+    const char *rows = environment("TRIREME_CHECKPOINT_ROWS");
+
     c->checkpoint = environment("TRIREME_CHECKPOINT");
     if (!c->checkpoint)
         return 0;
@@ -106,6 +110,8 @@ static int read_environment(choices *c)
     }
     if (seconds && (read_seconds(&c->checkpoint_seconds, seconds) || !(c->checkpoint_seconds > 0)))
         return refuse_environment(names[COUNTS], seconds);
+    if (rows && tr_checkpoint_rows_parse(&c->rows, rows) != TR_OK)
+        return refuse("TRIREME_CHECKPOINT_ROWS is neither exact nor int8:", rows);
     return 0;
 }
 
@@ -125,7 +131,7 @@ static void write_command(char *out, size_t size, int argc, char **argv)
 static int read_options(choices *c, int argc, char **argv)
 {
     enum { EPOCHS = 1, STEPS, REPORT, THREADS, READERS, CHECKPOINT_STEPS, CHECKPOINT_SECONDS, CHECKPOINT_KEEP, CHECKPOINT_FULL_EVERY,
-           SAVE, CHECKPOINT, RESUME, ANEW, HELP, VERSION };
+           CHECKPOINT_ROWS, SAVE, CHECKPOINT, RESUME, ANEW, HELP, VERSION };
     static const struct option names[] = {
         {"epochs", required_argument, NULL, EPOCHS}, {"steps", required_argument, NULL, STEPS},
         {"report", required_argument, NULL, REPORT}, {"threads", required_argument, NULL, THREADS},
@@ -133,7 +139,8 @@ static int read_options(choices *c, int argc, char **argv)
         {"checkpoint", required_argument, NULL, CHECKPOINT}, {"checkpoint-steps", required_argument, NULL, CHECKPOINT_STEPS},
         {"checkpoint-seconds", required_argument, NULL, CHECKPOINT_SECONDS},
         {"checkpoint-keep", required_argument, NULL, CHECKPOINT_KEEP},
-        {"checkpoint-full-every", required_argument, NULL, CHECKPOINT_FULL_EVERY}, {"resume", no_argument, NULL, RESUME},
+        {"checkpoint-full-every", required_argument, NULL, CHECKPOINT_FULL_EVERY},
+        {"checkpoint-rows", required_argument, NULL, CHECKPOINT_ROWS}, {"resume", no_argument, NULL, RESUME},
         {"anew", no_argument, NULL, ANEW},
         {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}, {0},
     };
@@ -152,7 +159,10 @@ static int read_options(choices *c, int argc, char **argv)
             c->save = optarg;
         else if (found == CHECKPOINT)
             c->checkpoint = optarg;
-        else if (found == RESUME)
+        else if (found == CHECKPOINT_ROWS) {
+            if (tr_checkpoint_rows_parse(&c->rows, optarg) != TR_OK)
+                return refuse("rows are exact or int8, not", optarg);
+        } else if (found == RESUME)
             c->resume = true;
         else if (found == ANEW)
             c->anew = true;
@@ -162,7 +172,7 @@ static int read_options(choices *c, int argc, char **argv)
     if (optind == argc)
         return refuse("a job is missing:", "JOB");
     if (!c->checkpoint && (c->resume || c->anew || c->checkpoint_steps >= 0 || c->checkpoint_seconds >= 0 || c->checkpoint_keep >= 0 ||
-                           c->checkpoint_full_every >= 0))
+                           c->checkpoint_full_every >= 0 || c->rows != TR_ROWS_EXACT))
         return refuse("checkpoints need a folder:", "--checkpoint");
     c->job = argv[optind];
     c->files = argv + optind + 1;
@@ -188,8 +198,8 @@ static void choose(tr_saved_job_desc *desc, const choices *c)
     desc->checkpoints = (tr_checkpoint_options){
         .folder = c->checkpoint, .every_steps = c->checkpoint_steps > 0 ? c->checkpoint_steps : 0,
         .every_seconds = c->checkpoint_seconds > 0 ? c->checkpoint_seconds : 0,
-        .keep = c->checkpoint_keep >= 0 ? (int)c->checkpoint_keep : 3, .full_every = c->checkpoint_full_every, .resume = c->resume,
-        .entry = entry_of(c), .command = c->command};
+        .keep = c->checkpoint_keep >= 0 ? (int)c->checkpoint_keep : 3, .full_every = c->checkpoint_full_every, .rows = c->rows,
+        .resume = c->resume, .entry = entry_of(c), .command = c->command};
     if (c->file_count) {
         desc->data.files = (const char *const *)c->files;
         desc->data.file_count = c->file_count;

@@ -25,6 +25,7 @@ typedef struct order {
     int64_t  step, begun;
     uint64_t snapshot;
     tr_checkpoint_base base;          /* rows that have not changed since then are not written */
+    tr_checkpoint_rows rows;
     int      keep;
 } order;
 
@@ -116,7 +117,7 @@ static tr_status put_together(tr__checkpointer *m, tr__parts *p)
 
     m->is_given_up = false;
     if (m->order.file)
-        own = tr_snapshot_write(&part, m->snapshot, m->order.folder, m->order.file);
+        own = tr_snapshot_write(&part, m->snapshot, m->order.folder, m->order.file, m->order.rows);
     tr__parts_add(p, part);
     TR_TRY(wait_for_answers(m));
     TR_TRY(own);
@@ -234,6 +235,8 @@ static tr__snapshot_call *make_call(tr__checkpointer *m, const tr_trainer_state 
         target.number = m->order.snapshot;
         target.has_since = m->order.base.number != 0;
         target.since = m->order.base.number;
+        target.has_rows = m->order.rows != TR_ROWS_EXACT;
+        target.rows = m->order.rows;
         call->payload[i] = tr__place_pack(&call->size[i], place, &target);
         free(target.file);
     }
@@ -262,6 +265,7 @@ static void make_order(tr__checkpointer *m, const tr_job_checkpoint_spec *spec, 
                        .digest = tr__must_strdup(spec->digest ? spec->digest : ""),
                        .snapshot = tr_checkpoint_new_number(),
                        .base = spec->base,
+                       .rows = spec->rows,
                        .keep = spec->keep,
                        .begun = tr__clock()};
     if (states > 0)

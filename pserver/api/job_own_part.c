@@ -256,7 +256,7 @@ static void write_part(tr__own_part *o)
     char    *name = part_name(tr_job_index(o->job));
     tr_part *part = NULL;
 
-    if (tr_snapshot_write(&part, o->snapshot, o->folder, name) == TR_OK)
+    if (tr_snapshot_write(&part, o->snapshot, o->folder, name, TR_ROWS_EXACT) == TR_OK)
         say(o, "sync", "", 1, &part);
     else
         say(o, FAILED, tr_error(), 0, NULL);
@@ -415,7 +415,7 @@ static tr_status write_zeros(tr__parts *parts, const tr__own_part *o, int traine
     }
     tr_status status = tr_snapshot_take(snapshot, o->count, item, 0, 0);
     if (status == TR_OK)
-        status = tr_snapshot_write(&part, snapshot, folder, name);
+        status = tr_snapshot_write(&part, snapshot, folder, name, TR_ROWS_EXACT);
     tr__parts_add(parts, part);
     for (int i = 0; i < o->count; i++) {
         free((void *)(uintptr_t)item[i].name);

@@ -18,6 +18,7 @@ struct tr__saving {
     size_t       expected_bytes;
     bool         is_writing;
     char        *folder, *file;       /* folder and name of the wanted part */
+    tr_checkpoint_rows rows;
     uint64_t     number, since;       /* of its checkpoint, and of the one whose rows need not be written again */
     tr_part     *part;                /* result of the writing thread: the part, or the error */
     char        *error;
@@ -68,6 +69,7 @@ void tr__saving_begin(tr__saving *s, const Trireme__Pserver__SnapshotTarget *tar
     s->file = tr__must_strdup(target->file);
     s->number = target->number;
     s->since = target->since;
+    s->rows = (tr_checkpoint_rows)target->rows;
     atomic_store(&s->is_wanted, true);
     tr__bell_ring(&s->rank->bell);
 }
@@ -101,7 +103,7 @@ static void *run_write(void *self)
 {
     tr__saving *s = self;
 
-    if (tr_snapshot_write(&s->part, s->snapshot, s->folder, s->file) != TR_OK)
+    if (tr_snapshot_write(&s->part, s->snapshot, s->folder, s->file, s->rows) != TR_OK)
         s->error = tr__must_strdup(tr_error());
     end(s);
     return NULL;

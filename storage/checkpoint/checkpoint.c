@@ -19,7 +19,8 @@
 
 static const char MAGIC[8] = "TRIRECKP";
 
-enum { VERSION = 1, CHUNK_MIN = 4096, CHUNK_MAX = 1 << 30 };
+/* Older readers refuse a manifest of coded rows by its version. */
+enum { VERSION = 1, VERSION_OF_CODES = 2, CHUNK_MIN = 4096, CHUNK_MAX = 1 << 30 };
 
 /* == names ==================================================================================== */
 
@@ -40,6 +41,20 @@ char *tr_part_name(int index, int count, uint64_t snapshot)
 char *tr_checkpoint_path(const char *folder, int64_t step)
 {
     return tr__must_format("%s/step-%09" PRId64, folder, step);
+}
+
+/* == options ================================================================================== */
+
+tr_status tr_checkpoint_rows_parse(tr_checkpoint_rows *out, const char *name)
+{
+    static const char *const NAMES[TR_ROWS_COUNT] = {"exact", "int8"};
+
+    for (int i = 0; i < TR_ROWS_COUNT; i++)
+        if (!strcmp(name, NAMES[i])) {
+            *out = (tr_checkpoint_rows)i;
+            return TR_OK;
+        }
+    return tr_fail(TR_EINVAL, "checkpoint: rows are 'exact' or 'int8', got '%.100s'", name);
 }
 
 /* == parts ==================================================================================== */
@@ -108,7 +123,7 @@ static tr_status check_tensor(const tr_part *part, const tr_part_tensor *t)
         if (t->dims[i] < 0 || __builtin_mul_overflow(bytes, (uint64_t)t->dims[i], &bytes))
             return tr_fail(TR_EFORMAT, "array '%.200s' of %.200s: dimension %zu is %lld", t->name, part->file, i,
                            (long long)t->dims[i]);
-    if (bytes != t->bytes || t->offset % TR_CHECKPOINT_ALIGN || t->offset > part->bytes || bytes > part->bytes - t->offset)
+    if (bytes != t->bytes || (t->offset % TR_CHECKPOINT_ALIGN && !t->code) || t->offset > part->bytes || bytes > part->bytes - t->offset)
         return tr_fail(TR_EFORMAT, "array '%.200s': %llu bytes by its dimensions, %llu at %llu of the %llu of %.200s", t->name,
                        (unsigned long long)bytes, (unsigned long long)t->bytes, (unsigned long long)t->offset,
                        (unsigned long long)part->bytes, part->file);
@@ -164,8 +179,8 @@ tr_status tr_manifest_parse(tr_manifest **out, const uint8_t *bytes, size_t size
         return bad(path, "this is no manifest of a checkpoint");
     const uint32_t version = tr_get_u32(bytes + 8), expected = tr_get_u32(bytes + 12);
     const uint64_t length = tr_get_u64(bytes + 16);
-    if (version != VERSION)
-        return tr_fail(TR_EFORMAT, "'%s': version %u of the format; %d is known", path, version, VERSION);
+    if (version < VERSION || version > VERSION_OF_CODES)
+        return tr_fail(TR_EFORMAT, "'%s': version %u of the format; %d to %d are known", path, version, VERSION, VERSION_OF_CODES);
     if (length != size - TR_MANIFEST_HEADER)
         return tr_fail(TR_EFORMAT, "'%s': expected %llu bytes, found %zu", path,
                        (unsigned long long)length + TR_MANIFEST_HEADER, size);
@@ -185,6 +200,15 @@ tr_status tr_manifest_parse(tr_manifest **out, const uint8_t *bytes, size_t size
     return TR_OK;
 }
 
+static bool has_codes(const tr_manifest *m)
+{
+    for (size_t i = 0; i < m->n_parts; i++)
+        for (size_t j = 0; j < m->parts[i]->n_tensors; j++)
+            if (m->parts[i]->tensors[j]->code)
+                return true;
+    return false;
+}
+
 uint8_t *tr_manifest_pack(size_t *size, const tr_manifest *manifest)
 {
     const size_t length = trireme__checkpoint__manifest__get_packed_size(manifest);
@@ -192,7 +216,7 @@ uint8_t *tr_manifest_pack(size_t *size, const tr_manifest *manifest)
 
     trireme__checkpoint__manifest__pack(manifest, bytes + TR_MANIFEST_HEADER);
     memcpy(bytes, MAGIC, sizeof MAGIC);
-    tr_put_u32(bytes + 8, VERSION);
+    tr_put_u32(bytes + 8, has_codes(manifest) ? VERSION_OF_CODES : VERSION);
     tr_put_u32(bytes + 12, tr_crc32c(0, bytes + TR_MANIFEST_HEADER, length));
     tr_put_u64(bytes + 16, length);
     *size = length + TR_MANIFEST_HEADER;

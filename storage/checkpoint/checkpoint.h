@@ -40,7 +40,8 @@ tr_status tr_tables_snapshot(int count, const tr_checkpoint_item *states, uint64
 void      tr_tables_snapshot_end(int count, const tr_checkpoint_item *states);
 /* Write the part `folder`/`name`; missing folders are made. *out describes the part. Tables need a snapshot. On failure the file is
  * removed, and the folder, too, if it is empty. */
-tr_status tr_part_write(tr_part **out, const char *folder, const char *name, int count, const tr_checkpoint_item *states);
+tr_status tr_part_write(tr_part **out, const char *folder, const char *name, tr_checkpoint_rows rows, int count,
+                        const tr_checkpoint_item *states);
 /* A checkpoint was given up: remove its part `name`, if there is one, and the folder if it is empty then. */
 void      tr_part_remove(const char *folder, const char *name);
 /* Write the manifest of DIR/step-... when all `parts` are there. Files in the folder that no checkpoint of DIR needs any more are

@@ -25,6 +25,7 @@
 typedef struct writer {
     tr_checkpoint_file *file;
     tr_part            *part;
+    tr_checkpoint_rows  rows;         /* how rows of tables are written */
     uint8_t            *chunk;        /* chunk of the file; the first `filled` bytes are not written yet */
     size_t              filled, capacity;      /* room in the part's list of checksums */
 } writer;
@@ -125,6 +126,42 @@ static tr_status put_rows(writer *w, const char *name, uint32_t shard, uint64_t 
     return put(w, rows, bytes, false);
 }
 
+static tr_status put_coded(writer *w, const char *name, uint32_t shard, const tr_row_code *code, const tr_table_config *config,
+                           const void *rows, uint64_t bytes)
+{
+    const uint64_t stride = tr_row_code_stride(code, config);
+    const int64_t  dims[] = {(int64_t)(bytes / stride), (int64_t)stride};
+    const tr_checkpoint_item state = {.name = name, .kind = TR_STATE_TABLE, .dtype = TR_UINT8, .rank = 2, .dims = dims};
+
+    if (!bytes)
+        return TR_OK;
+    tr_part_tensor *t = w->part->tensors[w->part->n_tensors++] = describe(&state, w->part->bytes + w->filled);
+    t->has_shard = true;
+    t->shard = shard;
+    t->code = tr__must_alloc(sizeof *t->code);
+    trireme__checkpoint__row_code__init(t->code);
+    t->code->first_key = code->first_key;
+    t->code->last = code->last;
+    t->code->key_bits = code->key_bits;
+    t->code->touch_bits = code->touch_bits;
+    t->code->age_bits = code->age_bits;
+    return put(w, rows, bytes, false);
+}
+
+/* Write rows coded; those that cannot be coded stay in `rows`, *bytes of them. */
+static tr_status code_rows(writer *w, const tr_job_table *table, uint32_t shard, void *rows, uint64_t *bytes)
+{
+    const tr_table_config config = tr_table_config_of(table);
+    tr_row_code code;
+    void       *coded;
+    uint64_t    coded_bytes;
+
+    tr_row_code_encode(&code, &coded, &coded_bytes, bytes, rows, *bytes, &config);
+    const tr_status status = put_coded(w, table->name, shard, &code, &config, coded, coded_bytes);
+    free(coded);
+    return status;
+}
+
 static tr_status read_removed_rows(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
 {
     return tr_table_snapshot_read_removed(table, shard, false, out, bytes);
@@ -149,7 +186,11 @@ static tr_status put_shard(writer *w, const tr_job_table *table, uint32_t shard,
         void          *rows = NULL;
         uint64_t       bytes = 0;
         TR_TRY(what->read(table->first_rows, shard, &rows, &bytes));
-        const tr_status status = put_rows(w, table->name, shard, size, what, rows, bytes);
+        tr_status status = TR_OK;
+        if (w->rows == TR_ROWS_INT8 && !what->are_removed && !what->are_candidates)
+            status = code_rows(w, table, shard, rows, &bytes);
+        if (status == TR_OK)
+            status = put_rows(w, table->name, shard, size, what, rows, bytes);
         free(rows);
         TR_TRY(status);
     }
@@ -188,16 +229,17 @@ static tr_status put_states(writer *w, int count, const tr_checkpoint_item *stat
 
     for (int i = 0; i < count; i++)
         tables += states[i].kind == TR_STATE_TABLE;
-    part->tensors = tr__must_alloc(((size_t)count + tables * 4 * TR_SHARDS) * sizeof *part->tensors + 1);
+    part->tensors = tr__must_alloc(((size_t)count + tables * 5 * TR_SHARDS) * sizeof *part->tensors + 1);
     part->tables = tr__must_alloc(tables * sizeof *part->tables + 1);
     for (int i = 0; i < count; i++)
         TR_TRY(states[i].kind == TR_STATE_TABLE ? put_table(w, states[i].data) : put_array(w, &states[i]));
     return write_filled(w);
 }
 
-tr_status tr_part_write(tr_part **out, const char *folder, const char *name, int count, const tr_checkpoint_item *states)
+tr_status tr_part_write(tr_part **out, const char *folder, const char *name, tr_checkpoint_rows rows, int count,
+                        const tr_checkpoint_item *states)
 {
-    writer w = {.part = tr__must_alloc(sizeof *w.part)};
+    writer w = {.part = tr__must_alloc(sizeof *w.part), .rows = rows};
 
     trireme__checkpoint__part__init(w.part);
     w.part->file = tr__must_strdup(name);
@@ -367,7 +409,7 @@ tr_status tr_checkpoint_save(uint64_t *number, const char *folder, const tr_chec
     char     *path = tr_checkpoint_path(folder, facts->step), *name = tr_part_name(0, 1, snapshot);
     tr_status status = tr_tables_snapshot(count, states, snapshot, facts->base.number);
     if (status == TR_OK)
-        status = tr_part_write(&part, path, name, count, states);
+        status = tr_part_write(&part, path, name, facts->rows, count, states);
     tr_tables_snapshot_end(count, states);
     if (status == TR_OK)
         status = tr_manifest_write(folder, path, facts, snapshot, 1, &part);

@@ -1,7 +1,8 @@
 /* compact.c - writes a checkpoint that builds on others anew, in its place, so that it needs none of them.
  *
- * The shards of tables are written in PARTS parts, one after the other, so memory is needed for one part of the tables at a time, and for
- * the dense arrays. The new parts stand beside the old ones until the manifest is renamed. */
+ * Rows that are coded there are exact here: coding them a second time would change them. The shards of tables are written in PARTS parts,
+ * one after the other, so memory is needed for one part of the tables at a time, and for the dense arrays. The new parts
+ * stand beside the old ones until the manifest is renamed. */
 #include "storage/checkpoint/base.h"
 
 #include "storage/checkpoint/rows_ahead.h"
@@ -95,7 +96,7 @@ static tr_status write_part(tr_part **out, const tr_checkpoint *c, int part, con
     tr_status    status = fill(&one, c, part);
 
     if (status == TR_OK)
-        status = tr_part_write(out, tr_checkpoint_folder(c), name, one.count, one.items);
+        status = tr_part_write(out, tr_checkpoint_folder(c), name, TR_ROWS_EXACT, one.count, one.items);
     empty(&one);
     return status;
 }

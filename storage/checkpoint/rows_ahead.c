@@ -1,6 +1,8 @@
 /* rows_ahead.c - see rows_ahead.h. A part is read in runs of at most RUN bytes: tensors of one table that lie close together, or some
  * rows of a large one. */
 #include "storage/checkpoint/rows_ahead.h"
+#include "storage/checkpoint/table_description.h"
+#include "storage/table/table_var.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -231,13 +233,35 @@ static void empty(reader *r, slot *s, bool gives_up)
     pthread_mutex_unlock(&r->lock);
 }
 
+/* Decode rows, some at a time: they take several times the memory. */
+static tr_status take_coded(const tr_part *part, const tr_part_tensor *t, const uint8_t *rows, uint64_t bytes, tr_take_rows take,
+                            void *payload)
+{
+    static const uint64_t MOST = 1 << 20;
+    const tr_row_code     code = tr__described_code(t);
+    const tr_job_table    table = tr__described_table(tr__find_description(part, t->name));
+    const tr_table_config config = tr_table_config_of(&table);
+    const uint64_t        from = (uint64_t)t->dims[1], to = tr_table_stride(&config), most = to < MOST ? MOST / to : 1;
+    uint8_t              *decoded = tr__must_bytes(most * to);
+    tr_status             status = TR_OK;
+
+    for (uint64_t at = 0, n; status == TR_OK && at < bytes; at += n * from) {
+        n = (bytes - at) / from < most ? (bytes - at) / from : most;
+        tr_row_code_decode(decoded, rows + at, n, &code, &config);
+        status = take(payload, t, decoded, n * to);
+    }
+    free(decoded);
+    return status;
+}
+
 static tr_status take_run(const run *from, const uint8_t *bytes, tr_take_rows take, void *payload)
 {
     for (size_t i = from->from; i < from->end; i++) {
         const tr_part_tensor *t = from->part->tensors[i];
         const uint64_t        begin = t->offset > from->begin ? t->offset : from->begin;
         const uint64_t        end = t->offset + t->bytes < from->until ? t->offset + t->bytes : from->until;
-        TR_TRY(take(payload, t, bytes + (begin - from->begin), end - begin));
+        const uint8_t        *rows = bytes + (begin - from->begin);
+        TR_TRY(t->code ? take_coded(from->part, t, rows, end - begin, take, payload) : take(payload, t, rows, end - begin));
     }
     return TR_OK;
 }

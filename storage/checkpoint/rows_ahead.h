@@ -14,8 +14,8 @@ typedef struct tr_rows_wanted {
     int reader, readers;      /* compare the share of this reader, of so many, of the bytes that belong to no table; 0, 0: compare none */
 } tr_rows_wanted;
 
-/* Take packed rows of a table, or keys that wait for a row or were removed: see tr__rows_put. Called on the thread of the caller, in the
- * order in which rows of a key count. */
+/* Take packed rows of a table, or keys that wait for a row or were removed: see tr__rows_put. Rows that the checkpoint has coded
+ * (row_code.h) are decoded here. Called on the thread of the caller, in the order in which rows of a key count. */
 typedef tr_status (*tr_take_rows)(void *payload, const tr_part_tensor *what, const void *rows, uint64_t bytes);
 /* Put what was read into its table. */
 tr_status tr__rows_put(tr_table *table, const tr_part_tensor *what, const void *rows, uint64_t bytes);

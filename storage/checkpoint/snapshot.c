@@ -128,7 +128,7 @@ void tr_snapshot_end(tr_snapshot *s)
     tr_tables_snapshot_end(s->count, s->state);
 }
 
-tr_status tr_snapshot_write(tr_part **out, const tr_snapshot *s, const char *folder, const char *name)
+tr_status tr_snapshot_write(tr_part **out, const tr_snapshot *s, const char *folder, const char *name, tr_checkpoint_rows rows)
 {
-    return tr_part_write(out, folder, name, s->count, s->state);
+    return tr_part_write(out, folder, name, rows, s->count, s->state);
 }

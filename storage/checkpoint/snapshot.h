@@ -24,6 +24,6 @@ tr_status    tr_snapshot_take(tr_snapshot *snapshot, int count, const tr_checkpo
 /* The snapshot is written: tables need not keep old rows any longer. */
 void         tr_snapshot_end(tr_snapshot *snapshot);
 /* Write the copies as the part `folder`/`name`. */
-tr_status    tr_snapshot_write(tr_part **out, const tr_snapshot *snapshot, const char *folder, const char *name);
+tr_status    tr_snapshot_write(tr_part **out, const tr_snapshot *snapshot, const char *folder, const char *name, tr_checkpoint_rows rows);
 
 #endif

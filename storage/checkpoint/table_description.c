@@ -56,24 +56,50 @@ const about *tr__find_description(const tr_part *part, const char *name)
     return found ? *found : NULL;
 }
 
+tr_row_code tr__described_code(const tr_part_tensor *of)
+{
+    const Trireme__Checkpoint__RowCode *c = of->code;
+
+    return (tr_row_code){c->first_key, c->last, c->key_bits, c->touch_bits, c->age_bits};
+}
+
+/* Only rows are coded. */
+static tr_status check_code(const tr_part_tensor *t, const char *file)
+{
+    if (!t->code)
+        return TR_OK;
+    const tr_row_code code = tr__described_code(t);
+    tr_status         status = tr_row_code_check(&code);
+    if (t->candidates || t->removed)
+        status = tr_fail(TR_EFORMAT, "keys without rows are coded as rows");
+    return status == TR_OK ? TR_OK : tr_context(status, "for shard %u of table '%.200s' of %s", t->shard, t->name, file);
+}
+
 uint64_t tr__described_stride(const about *t, const tr_part_tensor *of)
 {
     if (of && of->removed)
         return sizeof(int64_t);
     const tr_job_table    table = tr__described_table(t);
     const tr_table_config config = tr_table_config_of(&table);
+    if (of && of->code) {
+        const tr_row_code code = tr__described_code(of);
+        return tr_row_code_stride(&code, &config);
+    }
     return of && of->candidates ? sizeof(tr_slot_row) : tr_table_stride(&config);
 }
 
-/* Check that the rows belong to the table, and that no shard appears twice. `seen`: four flags for each shard. */
+enum { FLAGS = 5 };                   /* removed keys and removed candidates, rows, candidates, and coded rows */
+
+/* Check that the rows belong to the table, and that no shard appears twice. `seen`: FLAGS for each shard. */
 static tr_status check_rows(const tr_part_tensor *t, const about *table, const char *file, bool *seen)
 {
     const bool is_known = table && t->has_shard && t->shard >= table->first_shard &&
                           t->shard - table->first_shard < table->shard_count;
-    const size_t flag = 4 * (size_t)t->shard + 2 * (t->removed != 0) + (t->candidates != 0);
+    const size_t flag = FLAGS * (size_t)t->shard + (t->code ? 4 : 2 * (t->removed != 0) + (t->candidates != 0));
 
     if (is_known && t->removed && !table->changes)
         return tr_fail(TR_EFORMAT, "table '%.200s' of %s: shard %u has lost keys, but all of its rows are there", t->name, file, t->shard);
+    TR_TRY(check_code(t, file));
     if (!is_known || t->dtype != TR_UINT8 || t->n_dims != 2 || (uint64_t)t->dims[1] != tr__described_stride(table, t) || seen[flag])
         return tr_fail(TR_EFORMAT, "table '%.200s' of %s: shard %u does not belong there", t->name, file, t->shard);
     seen[flag] = true;
@@ -82,7 +108,7 @@ static tr_status check_rows(const tr_part_tensor *t, const about *table, const c
 
 static tr_status check_part(const tr_part *part)
 {
-    bool         seen[4 * TR_SHARDS];
+    bool         seen[FLAGS * TR_SHARDS];
     const about *table = NULL;
     const char  *name = "";
 

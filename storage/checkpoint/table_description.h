@@ -4,11 +4,14 @@
 
 #include "framework/base/status.h"
 #include "storage/trireme_table.h"
+#include "storage/checkpoint/row_code.h"
 #include "storage/checkpoint/checkpoint_messages.h"
 
 /* Convert a description to a tr_job_table. The name points into the description. */
 tr_job_table tr__described_table(const Trireme__Checkpoint__Table *from);
-/* Bytes of a row of the table, of a key that waits for a row, or of one that was removed. */
+/* How the rows of a tensor are coded; its tensor must have a code. */
+tr_row_code  tr__described_code(const tr_part_tensor *of);
+/* Bytes of a row of the table, coded or not, of a key that waits for a row, or of one that was removed. */
 uint64_t     tr__described_stride(const Trireme__Checkpoint__Table *table, const tr_part_tensor *of);
 /* Find a part's description of this table; NULL: it has none. The descriptions must be sorted by their names, as those of checked parts
  * are. */

@@ -119,7 +119,7 @@ class _Job:
         o = self.options
         self.transport, self.seed, self.kills = transport, request["seed"], request["kills"]
         self.checkpoints = Checkpoints(o.checkpoint, o.checkpoint_steps, o.checkpoint_seconds, o.checkpoint_keep,
-                                       o.checkpoint_full_every, o.resume, o.resume_or_begin, o.anew)
+                                       o.checkpoint_full_every, o.checkpoint_rows, o.resume, o.resume_or_begin, o.anew)
         self.text = b""
 
     def run(self) -> Ended:

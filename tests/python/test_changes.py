@@ -13,7 +13,9 @@ import pytest
 from job_support import Launched, alone, launch, needs_mpi, results
 from simulated_jobs import simulate
 
+import trireme as fluid
 from trireme import checkpoint as checkpoints
+from trireme.job.checkpoint_settings import Settings
 from trireme.launch import cli
 
 pytestmark = [needs_mpi, pytest.mark.mpi]
@@ -211,3 +213,37 @@ def test_kills_at_any_moment_leave_only_checkpoints_with_the_rows_of_full_ones(w
             changes += found.base_step is not None
         starts += ended.starts
     assert starts > 10 and changes > 10
+
+
+def test_coded_rows_are_near_the_exact_ones_and_a_job_goes_on_from_them(written, tmp_path):
+    """The job is that of "changes". Its rows are coded, full ones and changes; every number of servers reads the same."""
+    folder = tmp_path / "c"
+    launch(2, 2, *ARGS, script=TABLES, options=keep(folder, 5, "--checkpoint-rows", "int8"))
+    for step in checkpoints.steps(folder):
+        exact, coded = (checkpoints.find(where, step) for where in (written / "changes", folder))
+        coded.verify()
+        assert coded.nbytes < exact.nbytes and coded.base_step == exact.base_step
+        for name in exact.tables:
+            a, b = exact.table_rows(name), coded.table_rows(name)
+            for field in ("key", "touches", "last"):
+                np.testing.assert_array_equal(a[field], b[field])
+            bound = np.abs(a["values"]).max(axis=1, keepdims=True) / 252
+            assert (np.abs(a["values"] - b["values"]) <= bound * 1.001).all()
+            second = a["states"][:, 1]                     # Adam's mean of squares
+            assert ((second == 0) == (b["states"][:, 1] == 0)).all() and (b["states"][:, 1] >= 0).all()
+    ends = []
+    for servers in (1, 3):
+        copy = up_to(13, folder, tmp_path / str(servers))
+        launch(servers, 2, *ARGS, "--out", tmp_path / "r.npz", script=TABLES, options=keep(copy, 5, "--resume"))
+        ends.append(results(tmp_path / "r.npz"))
+    for name in ("words", "user", "fc"):
+        np.testing.assert_array_equal(ends[0][name], ends[1][name], err_msg=name)
+
+
+def test_an_unknown_way_to_write_rows_is_refused(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match=r"checkpoint: rows='int4': 'exact' and 'int8' are possible"):
+        fluid.distributed.checkpoint(tmp_path, rows="int4")
+    monkeypatch.setenv("TRIREME_CHECKPOINT_ROWS", "bf16")
+    monkeypatch.setenv("TRIREME_CHECKPOINT", str(tmp_path))
+    with pytest.raises(ValueError, match="TRIREME_CHECKPOINT_ROWS='bf16'"):
+        Settings().from_environment()

@@ -232,7 +232,7 @@ static tr_part *write_rows(const char *folder, int server, int64_t begin, int64_
     tr_part *part = NULL;
     size_t   size;
 
-    EXPECT_OK(tr_part_write(&part, folder, name, 2, mine));
+    EXPECT_OK(tr_part_write(&part, folder, name, TR_ROWS_EXACT, 2, mine));
     uint8_t *bytes = tr_part_pack(&size, part);    /* as it travels */
     tr_part_free(part);
     part = tr_part_parse(bytes, size);

@@ -66,7 +66,7 @@ static tr_part *write_part(const char *folder, int server, const tr_table *whole
     const tr_job_table words = kept_about(mine, "words", 10 + server);
     const tr_checkpoint_item     state = {.name = "words", .kind = TR_STATE_TABLE, .data = &words};
     EXPECT_OK(tr_tables_snapshot(1, &state, 0, 0));
-    EXPECT_OK(tr_part_write(&part, folder, name, 1, &state));
+    EXPECT_OK(tr_part_write(&part, folder, name, TR_ROWS_EXACT, 1, &state));
     tr_tables_snapshot_end(1, &state);
     tr_table_free(mine);
     free(name);
@@ -149,7 +149,7 @@ static void write_with_array(const char *path, const tr_table *whole)
 
     parts[0] = write_part(path, 0, whole, (const uint32_t[]){0, 700, TR_SHARDS, TR_SHARDS}, snapshot);
     parts[1] = write_part(path, 1, whole, (const uint32_t[]){0, 700, TR_SHARDS, TR_SHARDS}, snapshot);
-    EXPECT_OK(tr_part_write(&parts[2], path, name, 1, &state));
+    EXPECT_OK(tr_part_write(&parts[2], path, name, TR_ROWS_EXACT, 1, &state));
     EXPECT_OK(tr_manifest_write(NULL, path, &facts, snapshot, 3, parts));
     for (int i = 0; i < 3; i++)
         tr_part_free(parts[i]);

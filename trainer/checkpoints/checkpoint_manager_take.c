@@ -81,7 +81,8 @@ static tr_status write_items(uint64_t *number, tr_checkpoint_manager *m, tr_job_
     if (m->job)
         return tr_job_checkpoint(m->job, spec);
     const tr_checkpoint_facts facts = {
-        .step = spec->step, .mode = "local", .digest = spec->digest, .trainer_count = 1, .trainers = &spec->place, .base = spec->base};
+        .step = spec->step, .mode = "local", .digest = spec->digest, .trainer_count = 1, .trainers = &spec->place, .base = spec->base,
+        .rows = spec->rows};
     return tr_checkpoint_save(number, spec->folder, &facts, spec->count, items, spec->keep);
 }
 
@@ -147,7 +148,7 @@ static void check_base(tr_checkpoint_manager *m, int64_t step)
 /* In a job the checkpoint is written in the background; the policy asks for its outcome later. */
 tr_status tr__checkpoints_take(tr_checkpoint_manager *m)
 {
-    tr_job_checkpoint_spec spec = {.folder = m->options.folder, .step = label(m), .keep = m->options.keep};
+    tr_job_checkpoint_spec spec = {.folder = m->options.folder, .step = label(m), .keep = m->options.keep, .rows = m->options.rows};
     uint64_t               number = 0;
 
     check_base(m, spec.step);

@@ -15,7 +15,7 @@ from .._core import ffi, lib
 from ..checkpoint.folder import command, say, warn
 from ..checkpoint.kinds import TABLE
 from ..checkpoint.state import digest_of
-from ..job.checkpoint_settings import Settings
+from ..job.checkpoint_settings import ROWS, Settings
 from ..job.job import Job
 from ..native.errors import check
 from ..native.handles import Handle, Native
@@ -38,7 +38,7 @@ class CoreManager(Handle):
         options = ffi.new("tr_checkpoint_options *", {
             "folder": ffi.NULL if settings.folder is None else self._chars(path_chars(settings.folder)),
             "every_steps": settings.every_steps or 0, "every_seconds": settings.every_seconds or 0.0, "keep": settings.keep,
-            "full_every": settings.full_every, "resume": settings.resume, "entry": settings.entry,
+            "full_every": settings.full_every, "rows": ROWS.index(settings.rows), "resume": settings.resume, "entry": settings.entry,
             "command": ffi.NULL if settings.folder is None else self._chars(command().encode("utf-8", "backslashreplace"))})
         self._native = Native(lib.tr_checkpoint_manager_new(options, job.ptr if job is not None else ffi.NULL),
                               lib.tr_checkpoint_manager_free, owner="CoreManager")

@@ -10,6 +10,9 @@ from .._core import lib
 from ..native.errors import InvalidArgumentError
 
 
+ROWS = ("exact", "int8")               # tr_checkpoint_rows
+
+
 class Settings:
     """The settings of the launcher, else of the script."""
 
@@ -19,6 +22,7 @@ class Settings:
         self.every_seconds: float | None = None
         self.keep = 3
         self.full_every = 1
+        self.rows = "exact"
         self.resume = self.anew = False
         self.entry: int = lib.TR_ENTRY_BEGIN
         self.position: Callable[[], bytes] | None = None
@@ -39,9 +43,17 @@ class Settings:
             for name in ("keep", "full_every"):
                 variable = f"TRIREME_CHECKPOINT_{name.upper()}"
                 setattr(result, name, _number(variable, os.environ.get(variable), int) or getattr(self, name))
+            result.rows = rows_named("TRIREME_CHECKPOINT_ROWS", os.environ.get("TRIREME_CHECKPOINT_ROWS") or self.rows)
         result.entry = entry_of(result.resume, result.anew)
         result.resume = bool(result.folder) and (result.resume or bool(_given("TRIREME_RESUME")))
         return result
+
+
+def rows_named(where: str, name: str) -> str:
+    """Check how rows of tables are to be written."""
+    if name not in ROWS:
+        raise InvalidArgumentError(f"{where}={name!r}: {' and '.join(map(repr, ROWS))} are possible")
+    return name
 
 
 def entry_of(resume: bool, anew: bool = False) -> int:

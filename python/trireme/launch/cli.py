@@ -200,6 +200,8 @@ def add_launch(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--checkpoint-keep", type=whole_from(1), metavar="K", help="the newest K stay (default: 3)")
     parser.add_argument("--checkpoint-full-every", type=whole_from(1), metavar="N", help="of N in a row one is full, the others have only "
                         "rows of sparse tables that have changed (default: 1)")
+    parser.add_argument("--checkpoint-rows", choices=("exact", "int8"), help="rows of sparse tables exactly, or in 8 bits a number "
+                        "(default: exact)")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--resume", action="store_true", help="go on from the newest valid checkpoint of the folder; a folder without any is "
                                                            "refused")
@@ -441,7 +443,8 @@ def run_launch(options: argparse.Namespace) -> int:
     from .states import Checkpoints
 
     checkpoints = Checkpoints(options.checkpoint, options.checkpoint_steps, options.checkpoint_seconds,
-                              options.checkpoint_keep, options.checkpoint_full_every, options.resume, options.resume_or_begin, options.anew)
+                              options.checkpoint_keep, options.checkpoint_full_every, options.checkpoint_rows, options.resume,
+                              options.resume_or_begin, options.anew)
     layout = replace(where(options), servers=options.servers, trainers=options.trainers, standbys=options.standbys,
                      replicas=options.replicas)
     launch = Launch(layout, [options.script, *options.args], mpirun=options.mpirun, timeout=options.timeout,

@@ -24,13 +24,15 @@ class Checkpoints:
     seconds: float | None = None
     keep: int | None = None
     full_every: int | None = None
+    rows: str | None = None
     resume: bool = False               # from a folder that holds a checkpoint
     resume_or_begin: bool = False      # from one of the same script and arguments, if the folder holds any
     anew: bool = False                 # begin, and move another run's checkpoints away
 
     def check(self) -> None:
         if self.folder is None and (self.resume or self.resume_or_begin or self.anew
-                                    or any(value is not None for value in (self.steps, self.seconds, self.keep, self.full_every))):
+                                    or any(value is not None for value in (self.steps, self.seconds, self.keep, self.full_every,
+                                                                      self.rows))):
             raise InvalidArgumentError("trireme launch: --resume, --resume-or-begin, --anew and --checkpoint-... need --checkpoint DIR")
         if self.resume and not self.found():
             folder = str(self.folder)
@@ -76,7 +78,7 @@ class Checkpoints:
         from ..stores.names import absolute
 
         folder = absolute(self.folder)
-        numbers = {"STEPS": self.steps, "SECONDS": self.seconds, "KEEP": self.keep, "FULL_EVERY": self.full_every}
+        numbers = {"STEPS": self.steps, "SECONDS": self.seconds, "KEEP": self.keep, "FULL_EVERY": self.full_every, "ROWS": self.rows}
         # A resumed training must shuffle in the same order.
         resume = "same" if self.resume_or_begin else str(int(self.resume))
         return {"TRIREME_CHECKPOINT": folder, "TRIREME_RESUME": resume, "TRIREME_ANEW": str(int(self.anew)), "TRIREME_SHUFFLE": folder,
