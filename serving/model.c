@@ -204,9 +204,10 @@ static void keep_parameters(tr_model *model)
 
 /* == tables ============================================================================================ */
 
-static tr_status add_rows(tr_mapped_table *table, const char *folder, const tr_checksums *sums, const char *name)
+/* Add the file whose rows begin with shard *next. */
+static tr_status add_file(tr_mapped_table *table, const char *folder, const tr_checksums *sums, const char *name, uint32_t *next)
 {
-    char     *file = tr__must_format("%s.rows", name), *path = NULL;
+    char     *file = *next ? tr__must_format("%s.%04u.rows", name, *next) : tr__must_format("%s.rows", name), *path = NULL;
     tr_status status = tr_path_inside(&path, folder, file);
 
     if (status == TR_OK && access(path, F_OK) && errno == ENOENT)
@@ -217,10 +218,17 @@ static tr_status add_rows(tr_mapped_table *table, const char *folder, const tr_c
     if (status == TR_OK)
         status = tr_checksums_check(sums, file);
     if (status == TR_OK)
-        status = tr_mapped_table_add(table, path);
+        status = tr_mapped_table_add(table, path, next);
     tr_free(path);
     free(file);
     return status;
+}
+
+static tr_status add_rows(tr_mapped_table *table, const char *folder, const tr_checksums *sums, const char *name)
+{
+    for (uint32_t next = 0; next < TR_SHARDS;)
+        TR_TRY(add_file(table, folder, sums, name, &next));
+    return TR_OK;
 }
 
 static tr_status map_table(tr_model *model, const tr_export *from, const char *name)

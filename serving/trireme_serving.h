@@ -56,16 +56,6 @@ TR_API bool        tr_predictor_has_checksums(const tr_predictor *predictor);
 /* Allocations of tensors and of memory for runs so far: a test that it stays as it is. */
 TR_API int64_t     tr_predictor_allocations(const tr_predictor *predictor);
 
-/* == rows of sparse tables in files ========================================================== */
-
-typedef struct tr_rows_writer tr_rows_writer;
-
-/* Begin a file for rows of a table, which tr_job_describe_table describes. Its writer names it to readers when it is complete. */
-TR_API tr_status   tr_rows_writer_open(tr_rows_writer **out, const char *path, const tr_job_table *table);
-/* More rows, packed as tr_table_read_rows does. No key comes twice in a file. */
-TR_API tr_status   tr_rows_writer_add(tr_rows_writer *writer, const void *packed, int64_t bytes);
-/* End the file; `keep` false: remove it. *rows is how many it has; it may be NULL. */
-TR_API tr_status   tr_rows_writer_close(tr_rows_writer *writer, bool keep, int64_t *rows);
 
 #ifdef __cplusplus
 }

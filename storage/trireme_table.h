@@ -28,6 +28,7 @@ typedef struct tr_job_table {
     int64_t     max_rows;             /* rows of the whole table, at most; 0: no limit */
     int64_t     updates;              /* steps that were made before: the steps of rows count on from there */
     const void *first_rows;           /* trainer 0: rows to begin with, as from tr_job_describe_table; NULL: none */
+    const void *first_files; /* trainer 0: files with rows to begin with, likewise; NULL: none */
 } tr_job_table;
 
 enum { TR_TABLE_HOT_KEYS = 32 };
@@ -51,6 +52,21 @@ typedef struct tr_table_part {
     int64_t          hot_count;
     tr_table_hot_key hot[TR_TABLE_HOT_KEYS];     /* in order of falling `updates`; of equal ones the smaller key first */
 } tr_table_part;
+
+enum { TR_ROW_FILE_HEAD = 128 }; /* bytes of the header of a file for serving: the rest has checksums of its own */
+
+/* A part of a table as a file of its own: the rows of some virtual shards, of 0 .. 1023. */
+typedef struct tr_table_file {
+    const char *path; /* absolute, or a URI; its folder exists */
+    const void *head; /* what stands before the packed rows, such as NumPy's header; NULL: the file is one for serving */
+    int64_t     head_bytes, count_at; /* the 20 bytes of `head` from `count_at` on become the number of rows */
+    int         shard, shards; /* rows of so many shards from `shard` on */
+    int64_t     since; /* only rows that a later update of their server changed; 0: all */
+    /* Filled in by tr_table_save_files, and said to tr_table_load_files: */
+    int64_t     rows; /* of the file */
+    int64_t     crc; /* CRC-32C of the packed rows; -1: not known */
+    int64_t     last; /* the newest update of one of the rows; 0: there is none */
+} tr_table_file;
 
 /* Bytes of a memory page that large tables get on this machine: 2 MiB or 4096. The call tries it out. */
 TR_API int64_t tr_table_page_bytes(void);

@@ -12,6 +12,7 @@
 #include "pserver/api/job_tables.h"
 #include "pserver/rank/rank_commands.h"
 #include "pserver/store/server_part.h"
+#include "pserver/trireme_rows.h"
 #include "storage/table/table_var.h"
 #include "storage/util/buffer.h"
 #include "storage/util/row_copy.h"

@@ -7,7 +7,7 @@
 #include "pserver/api/job_tables.h"
 #include "pserver/rank/rank_commands.h"
 #include "pserver/store/server_part.h"
-#include "storage/table/slots.h"
+#include "storage/table/table_var.h"
 
 #include "proto/pserver.pb-c.h"
 
@@ -206,6 +206,8 @@ static tr_status add_setups(tr__setup_call *out, const tr_job *job, const tr_job
         to->values = values;
         to->value_count = list_values(values, spec, s);
         values += to->value_count;
+        for (int i = 0; i < spec->table_count && sends_rows && s == 0; i++)
+            out->files += spec->tables[i].first_files ? ((const tr_table_files *)spec->tables[i].first_files)->count : 0;
         const int packs = sends_rows ? tr__job_pack_rows(rows, spec, s, out->servers) : 0;
         if (packs < 0)
             return TR_ENOMEM;                      /* tr_error() has the text already */

@@ -6,6 +6,7 @@
 #include "pserver/api/job_calls.h"
 #include "pserver/rank/rank_commands.h"
 #include "pserver/store/server_part.h"
+#include "pserver/trireme_rows.h"
 #include "storage/memory/segment.h"
 #include "storage/memory/trainer_vars.h"
 #include "storage/table/table_report.h"
@@ -175,7 +176,10 @@ tr_status tr_table_declare(tr_scope *scope, const tr_job_table *table)
 
     TR_TRY(tr_table_check_config(&config));
     TR_TRY(tr_name_check(table->name));
-    return tr_table_var_set(tr__scope_var(scope, table->name), &config, &here);
+    tr_var *var = tr__scope_var(scope, table->name);
+    TR_TRY(tr_table_var_set(var, &config, &here));
+    ((tr_table_var *)var->object)->updates = (uint64_t)table->updates;
+    return TR_OK;
 }
 
 int tr__job_change_share(const tr_job *job)
@@ -382,10 +386,8 @@ tr_status tr_table_write_rows(const tr_scope *scope, const char *name, const voi
             TR_EINVAL,
             "tr_table_write_rows: the servers have the rows of table '%s' since the first step: tr_job_set_rows gives them others", name);
     TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_table_write_rows", name));
-    if (clear) {
-        tr_table_free(tv->table);
-        tv->table = NULL;
-    }
+    if (clear)
+        tr_table_var_read_later(tv, NULL);
     TR_TRY(tr_table_var_table(&table, tv));
     return tr_table_unpack(table, rows, bytes < 0 ? 0 : (uint64_t)bytes);
 }

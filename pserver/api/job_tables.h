@@ -2,6 +2,7 @@
 #pragma once
 
 #include "pserver/api/job.h"
+#include "storage/table/table_var.h"
 
 tr_status tr__job_check_tables(const tr_job_spec *spec);
 tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec);
@@ -14,6 +15,8 @@ tr_status tr__job_pack_shard(tr_client_pack *rows, int *count, const tr_table *t
 tr_status tr__job_await_servers(tr_job *job, int table);
 /* Forget rows that were pulled or kept: the servers have others. */
 tr_status tr__job_forget_rows(tr_job *job, int table);
+/* Let the servers' table have the rows of these files, too. `only_checks`: the files are read, and no row is set. */
+tr_status   tr__job_load_files(tr_job *job, int table, const tr_table_config *config, const tr_table_files *files, bool only_checks);
 /* Find the job whose servers have the rows of this variable, and the number of the table there. NULL and -1: the variable has rows of its
  * own, or is no table. TR_EINVAL: that job is over. */
 tr_status   tr__job_of_rows(tr_job **out, int *table, const tr_scope *scope, const char *name);

@@ -66,6 +66,20 @@ static void tell_beginning(const tr_job *job)
     tr_notice_tell(TR_NOTICE_BEGINS, text);
 }
 
+/* The servers have the tables, and read their first rows. Then this trainer joins. */
+static tr_status load_first_rows(tr_job *job, const tr_job_spec *spec, const tr__setup_call *call)
+{
+    tr_ticket ticket;
+
+    for (int i = 0; i < spec->table_count; i++) {
+        const tr_table_config config = tr_table_config_of(&spec->tables[i]);
+        if (spec->tables[i].first_files)
+            TR_TRY(tr__job_load_files(job, i, &config, spec->tables[i].first_files, false));
+    }
+    TR_TRY(tr__job_call(job, &(tr__command){.head = {TR__JOIN, .is_urgent = true}, .join = call}, &ticket));
+    return tr_job_wait(job, ticket);
+}
+
 tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
 {
     tr__setup_call call = {0};
@@ -87,6 +101,8 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
         return status;
     }
     status = tr_job_wait(job, ticket);
+    if (status == TR_OK && call.files)
+        status = load_first_rows(job, spec, &call);
     if (status != TR_OK)
         return status;                             /* the thread may still read the memory of the setup */
     tr__job_free_setup(&call, true);

@@ -66,6 +66,7 @@ typedef struct tr__setup_call {
     int              servers;
     const tr_policy *policy;
     tr_client_pack  *rows;            /* the first rows of all servers */
+    int              files;           /* further first rows lie in so many files: this trainer joins later */
 } tr__setup_call;
 
 /* The command fills in what the servers say. */
@@ -96,6 +97,7 @@ typedef struct tr__written {
 /* Commands with data: the kind, the field of the union, its type. */
 #define TR__CLIENT_COMMANDS(X) \
     X(SETUP,           setup,           const tr__setup_call *) \
+    X(JOIN,            join,            const tr__setup_call *) \
     X(SET,             set,             tr__set) \
     X(PUSH,            push,            tr__push) \
     X(PUSH_COMPRESSED, push_compressed, tr__push_compressed) \
@@ -103,6 +105,7 @@ typedef struct tr__written {
     X(PULL_ROWS,       pull_rows,       tr_client_rows *) \
     X(PUSH_ROWS,       push_rows,       tr_client_rows *) \
     X(READ_ROWS,       read_rows,       tr__read_call *) \
+    X(MOVE_ROWS,       move_rows,       tr_client_move *)   /* the client fills it in */ \
     X(WRITE_ROWS,      write_rows,      tr__write_call *) \
     X(ABORT,           abort,           char *)             /* the command frees the text */ \
     X(SNAPSHOT,        snapshot,        tr__snapshot_call *) \
@@ -120,7 +123,7 @@ typedef struct tr__written {
     X(FROZEN,          frozen,          tr_status) \
     X(WRITTEN,         written,         tr__written)
 
-#define TR__PLAIN_SERVER_COMMANDS(X) X(SNAPPED) X(RESTORED)
+#define TR__PLAIN_SERVER_COMMANDS(X) X(SNAPPED) X(RESTORED) X(ROW_FILE)
 
 typedef enum tr__command_kind {
 #define TR__KIND(kind, ...) TR__##kind,

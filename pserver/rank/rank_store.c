@@ -4,6 +4,7 @@
 #include "pserver/rank/rank_driver.h"
 #include "pserver/rank/rank_options.h"
 #include "pserver/rank/rank_restoring.h"
+#include "pserver/rank/rank_row_files.h"
 #include "pserver/rank/rank_saving.h"
 #include "pserver/util/wake.h"
 
@@ -56,6 +57,16 @@ static void fill(void *worker)
     tr__restoring_fill(((tr__driver *)worker)->rank->restoring);
 }
 
+static void save_rows(void *worker, uint32_t index, const tr_table_file *file, void *packed, uint64_t bytes)
+{
+    tr__rank_row_files_save(((tr__driver *)worker)->rank->row_files, index, file, packed, bytes);
+}
+
+static void load_rows(void *worker, uint32_t index, const tr_table_file *file)
+{
+    tr__rank_row_files_load(((tr__driver *)worker)->rank->row_files, index, file);
+}
+
 static void freeze(void *worker)
 {
     tr__driver *d = worker;
@@ -87,6 +98,8 @@ tr_store tr__rank_store(tr__driver *d, const tr_roster *roster, tr_server_duty d
     store.fill = fill;
     store.expect_snapshots = expect_snapshots;
     store.snapshot = snapshot;
+    store.save_rows = save_rows;
+    store.load_rows = load_rows;
     store.freeze = freeze;
     store.thaw = thaw;
     return store;

@@ -257,6 +257,14 @@ tr_status tr_server_program_fill(tr_server_program *sp)
     return TR_OK;
 }
 
+const tr_table_config *tr_server_program_table_config(const tr_server_program *sp, uint32_t index, uint32_t *first_shard,
+                                                      uint32_t *shard_count)
+{
+    *first_shard = sp->setup->tables[index]->first_shard;
+    *shard_count = sp->setup->tables[index]->shard_count;
+    return &sp->table[index]->config;
+}
+
 bool tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_table_part *out, const char **name)
 {
     if (index >= sp->table_count)

@@ -39,6 +39,9 @@ void               tr_server_program_restore(tr_server_program *sp, tr_restored 
 /* Read the values that the setup takes from the checkpoint, after the setup and before all values are there. It takes long. */
 tr_status          tr_server_program_fill(tr_server_program *sp);
 /* The memory that table `index` takes, and its name. False: there is no such table. To be called between updates. */
+/* How table `index` is configured, and the shards of it that are here. */
+const tr_table_config *tr_server_program_table_config(const tr_server_program *sp, uint32_t index, uint32_t *first_shard,
+                                                      uint32_t *shard_count);
 bool               tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_table_part *out, const char **name);
 /* The job has ended well: tr_server_program_free must also remove the memory that outlives the process. */
 void               tr_server_program_over(tr_server_program *sp);

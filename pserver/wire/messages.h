@@ -77,6 +77,21 @@
     F(u32,  table,          TR_ANY, "number of the table in Setup.tables")                                   \
     F(flag, has_candidates, 1,      "the payload holds counted keys without rows, not rows")                 \
     F(flag, clears,         1,      "the table's present rows and counted keys go first")
+#define TR_FORM_save_rows(F)                                                                                 \
+    F(u64, step,   TR_ANY, "rows are wanted as of this step of the trainer")                                 \
+    F(u32, table,  TR_ANY, "number of the table in Setup.tables")                                            \
+    F(u32, shard,  TR_ANY, "the first virtual shard whose rows are written")                                 \
+    F(u32, shards, TR_ANY, "the number of these shards, all of this server")                                 \
+    F(u32, since,  TR_ANY, "only rows that an update of this server after this one touched; 0: all")
+#define TR_FORM_load_rows(F)                                                                                 \
+    F(u64, step,  TR_ANY, "rows set between two steps: the last step of all; 0: first rows")                 \
+    F(u32, table, TR_ANY, "number of the table in Setup.tables")                                             \
+    F(flag, only_checks, 1, "the file is read and compared with its checksum, and no row is set")
+#define TR_FORM_rows_file(F)                                                                                 \
+    F(u64, rows,   TR_ANY, "SAVE_ROWS: rows in the file")                                                    \
+    F(u32, last,   TR_ANY, "SAVE_ROWS: the newest update that touched one of them; 0: there is none")        \
+    F(u32, crc,    TR_ANY, "SAVE_ROWS: CRC-32C of the packed rows")                                          \
+    F(u32, status, TR_STATUS_COUNT - 1, "a tr_status: TR_OK, the file is written, or its rows are in the table; else why not")
 #define TR_FORM_ack(F)                                                                                       \
     F(u64,  updates,         TR_ANY, "updates that this server has made")                                    \
     F(u32,  initiator,       TR_ANY, "trainer that makes checkpoints; TR_INITIATOR_NONE or _OVER")       \
@@ -198,7 +213,7 @@
 
 #define TR_FORMS(X)                                                                                          \
     X(setup) X(value) X(restore) X(restored) X(join) X(push) X(push_many) X(push_rows) X(set) X(step_end) X(pull) X(pull_rows) \
-    X(read_rows)                                                                                            \
+    X(read_rows) X(save_rows) X(load_rows) X(rows_file)                                                       \
     X(write_rows) X(ack) X(data) X(data_many) X(data_rows) X(snapshot) X(snapshot_number) X(leave)           \
     X(tasks) X(task_ask) X(task_end) X(settled) X(task) X(post) X(posted) X(share) X(ready) X(snapshot_news) X(copy) \
     X(copy_generation)                                                                                       \
@@ -229,6 +244,9 @@
     M(PULL_ROWS,   pull_rows,       "trainer", "server",   "i64 keys",           TR_LIMIT_DATA)              \
     M(READ_ROWS,   read_rows,       "trainer", "server",   "",                   0)                          \
     M(WRITE_ROWS,  write_rows,      "trainer, server", "server, replica", "packed rows (table.h)", TR_LIMIT_DATA) \
+    M(SAVE_ROWS,   save_rows,       "trainer", "server",   "RowsFile",           TR_LIMIT_CONTROL)           \
+    M(LOAD_ROWS,   load_rows,       "trainer", "server",   "RowsFile",           TR_LIMIT_CONTROL)           \
+    M(ROWS_FILE,   rows_file,       "server",  "trainer",  "why not: a text",    TR_LIMIT_CONTROL)           \
     M(ACK,         ack,             "server",  "trainer",  "",                   0)                          \
     M(DATA,        data,            "server",  "trainer",  "a chunk of a parameter, in its type or rounded", TR_LIMIT_DATA)          \
     M(DATA_MANY,   data_many,       "server",  "trainer",  "entries: whole small parameters, in their type or rounded", TR_LIMIT_DATA) \

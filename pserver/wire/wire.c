@@ -168,6 +168,7 @@ uint64_t tr_wire_step(const tr_wire *wire)
     static_assert(offsetof(tr_form_push, step) == 0 && offsetof(tr_form_push_many, step) == 0 && offsetof(tr_form_push_rows, step) == 0 &&
                       offsetof(tr_form_set, step) == 0 && offsetof(tr_form_step_end, step) == 0 && offsetof(tr_form_pull, step) == 0 &&
                       offsetof(tr_form_pull_rows, step) == 0 && offsetof(tr_form_read_rows, step) == 0 &&
+                      offsetof(tr_form_save_rows, step) == 0 && offsetof(tr_form_load_rows, step) == 0 &&
                       offsetof(tr_form_write_rows, step) == 0 && offsetof(tr_form_snapshot, step) == 0 &&
                       offsetof(tr_form_leave, step) == 0 && offsetof(tr_form_join, step) == 0 && offsetof(tr_form_tasks, step) == 0,
                   "a step comes first");

@@ -8,9 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The files whose rows are of one moment. */
+typedef struct layer {
+    tr_row_file *of[TR_SHARDS];       /* the file with a shard's rows */
+} layer;
+
 struct tr_mapped_table {
     tr_row_file **file;               /* the oldest first */
     int           count, capacity;
+    layer       **layer;              /* the oldest first */
+    int           layer_count;
+    uint32_t      filled;             /* of the newest layer: shards from 0 on that it has */
 };
 
 tr_mapped_table *tr_mapped_table_new(void)
@@ -24,6 +32,9 @@ void tr_mapped_table_free(tr_mapped_table *table)
         return;
     for (int i = 0; i < table->count; i++)
         tr_row_file_free(table->file[i]);
+    for (int i = 0; i < table->layer_count; i++)
+        free(table->layer[i]);
+    free(table->layer);
     free(table->file);
     free(table);
 }
@@ -34,7 +45,32 @@ static bool is_same(const tr_table_config *a, const tr_table_config *b)
            !memcmp(&a->a, &b->a, sizeof a->a) && !memcmp(&a->b, &b->b, sizeof a->b);
 }
 
-tr_status tr_mapped_table_add(tr_mapped_table *table, const char *path)
+static layer *newest_layer(tr_mapped_table *table)
+{
+    if (!table->layer_count || table->filled == TR_SHARDS) {
+        table->layer = tr__must_realloc(table->layer, ((size_t)table->layer_count + 1) * sizeof *table->layer);
+        table->layer[table->layer_count++] = tr__must_alloc(sizeof(layer));
+        table->filled = 0;
+    }
+    return table->layer[table->layer_count - 1];
+}
+
+/* Enter the file for its shards, which are the next ones. */
+static bool fill(tr_mapped_table *table, tr_row_file *file)
+{
+    layer   *newest = newest_layer(table);
+    uint32_t first, count;
+
+    tr_row_file_shards(file, &first, &count);
+    if (first != table->filled)
+        return false;
+    for (uint32_t shard = first; shard < first + count; shard++)
+        newest->of[shard] = file;
+    table->filled += count;
+    return true;
+}
+
+tr_status tr_mapped_table_add(tr_mapped_table *table, const char *path, uint32_t *next)
 {
     tr_row_file *file = NULL;
 
@@ -48,6 +84,9 @@ tr_status tr_mapped_table_add(tr_mapped_table *table, const char *path)
         return tr_fail(TR_EFORMAT, "'%s' has rows of another table than the files before: type, width or first values differ", path);
     }
     table->file[table->count++] = file;
+    if (!fill(table, file))
+        return tr_fail(TR_EFORMAT, "'%s' has rows of other shards than its name says", path);
+    *next = table->filled;
     return TR_OK;
 }
 
@@ -58,9 +97,11 @@ const tr_table_config *tr_mapped_table_config(const tr_mapped_table *table)
 
 static tr_status find(const void **values, const tr_mapped_table *table, int64_t key)
 {
+    const uint32_t shard = tr_slots_shard(key);
+
     *values = NULL;
-    for (int i = table->count - 1; i >= 0 && !*values; i--)
-        TR_TRY(tr_row_file_find(values, table->file[i], key));
+    for (int i = table->layer_count - 1; i >= 0 && !*values; i--)
+        TR_TRY(tr_row_file_find(values, table->layer[i]->of[shard], key));
     return TR_OK;
 }
 

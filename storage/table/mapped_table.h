@@ -10,9 +10,11 @@ typedef struct tr_mapped_table tr_mapped_table;
 
 tr_mapped_table *tr_mapped_table_new(void);
 void             tr_mapped_table_free(tr_mapped_table *table);
-/* Add a file that is newer than the others. TR_EFORMAT: it is damaged, or belongs to another table. */
-tr_status        tr_mapped_table_add(tr_mapped_table *table, const char *path);
+/* Add a file of rows that are newer than those of the files before. Files with other shards of the same rows follow it; *next: the first
+ * shard of the file that comes next, TR_SHARDS: all are there. TR_EFORMAT: it is damaged, belongs to another table, or has other shards. */
+tr_status              tr_mapped_table_add(tr_mapped_table *table, const char *path, uint32_t *next);
 /* The configuration in the files; there must be one file at least. */
 const tr_table_config *tr_mapped_table_config(const tr_mapped_table *table);
-/* Read the values of `n` keys, one after the other, in the table's type. TR_EFORMAT, TR_EIO: a file is damaged, or was changed in its place. */
+/* Read the values of `n` keys, one after the other, in the table's type. TR_EFORMAT, TR_EIO: a file is damaged, or was changed in its
+ * place. */
 tr_status        tr_mapped_table_pull(const tr_mapped_table *table, void *out, const int64_t *keys, int64_t n);

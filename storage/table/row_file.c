@@ -4,6 +4,7 @@
 #include "framework/base/memory.h"
 #include "framework/base/path.h"
 #include "storage/memory/lease.h"
+#include "storage/trireme_table.h"
 #include "storage/util/crc32c.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-_Static_assert(sizeof(tr_row_file_head) == 128, "the header of a file of rows has no holes");
+_Static_assert(sizeof(tr_row_file_head) == TR_ROW_FILE_HEAD, "the header of a file of rows has no holes");
 
 struct tr_row_file {
     char           *path;
@@ -25,6 +26,7 @@ struct tr_row_file {
     struct timespec changed;          /* when it was changed last, as it was opened */
     tr_lease       *lease;            /* of a mapped file that can be leased; else NULL */
     tr_table_config config;
+    uint32_t        first_shard, shard_count;
     uint64_t        row_bytes, rows, mask;
     const int64_t  *key;
     const uint32_t *index;            /* NULL: there are no rows */
@@ -116,6 +118,11 @@ static tr_status read_head(tr_row_file *file, tr_row_file_head *head, int fd)
                        TR_ROW_FILE_VERSION);
     if (head->crc != tr_crc32c(0, (const char *)head + covered, sizeof *head - covered))
         return damaged(file, "the checksum of its header is another one");
+    if (head->shard_count > TR_SHARDS - (head->first_shard < TR_SHARDS ? head->first_shard : TR_SHARDS) ||
+        (head->first_shard && !head->shard_count))
+        return damaged(file, "it names shards that there are not");
+    file->first_shard = head->first_shard;
+    file->shard_count = head->shard_count ? head->shard_count : TR_SHARDS;
     file->config = config_of(head);
     if (tr_table_check_config(&file->config) != TR_OK)
         return tr_fail(TR_EFORMAT, "'%s' is damaged: %s", file->path, tr_error());
@@ -245,6 +252,12 @@ void tr_row_file_free(tr_row_file *file)
     free(file->seen);
     free(file->path);
     free(file);
+}
+
+void tr_row_file_shards(const tr_row_file *file, uint32_t *first_shard, uint32_t *shard_count)
+{
+    *first_shard = file->first_shard;
+    *shard_count = file->shard_count;
 }
 
 bool tr_row_file_is_mapped(const tr_row_file *file)

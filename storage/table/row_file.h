@@ -3,22 +3,23 @@
  * A reader copies a small file, and maps a large one: processes of a host share its pages, and nothing is read in advance. The header
  * describes first values, so that a key without a row reads here what it reads in the table (docs/formats.md has the layout).
  *
- * A file should never change once a reader may know of it; its writer gives it its name at the end. A copied file may change all the same. A mapped
- * one is leased (lease.h), or else watched: see tr_row_file_is_intact. A file may come from a stranger. So every number of the header is checked when the file is opened, and
- * every row's number when it is found. Each TR_ROW_FILE_CHUNK of the file has a checksum: those of a copied file are compared when it is opened,
- * those of a mapped one when a chunk is first read. */
+ * A file should never change once a reader may know of it; its writer gives it its name at the end. A copied file may change all the same.
+ * A mapped one is leased (lease.h), or else watched: see tr_row_file_is_intact. A file may come from a stranger. So every number of the
+ * header is checked when the file is opened, and every row's number when it is found. Each TR_ROW_FILE_CHUNK of the file has a checksum:
+ * those of a copied file are compared when it is opened, those of a mapped one when a chunk is first read. */
 #pragma once
 
 #include "storage/table/table.h"
 
 enum {
-    TR_ROW_FILE_VERSION = 2,          /* version 1 has no checksums but that of the header */
+    TR_ROW_FILE_VERSION = 3,          /* version 1 has no checksums but that of the header; version 2 has all shards */
     TR_ROW_FILE_ALIGN = 64,
     TR_ROW_FILE_CHUNK = 1 << 16,      /* bytes under one checksum */
     TR_ROW_FILE_COPIED = 64 << 20,    /* the largest file that is copied */
 };
 
-/* The first bytes of a file. Sections stand in this order: values, keys, index, checksums; each begins at a multiple of TR_ROW_FILE_ALIGN. */
+/* The first bytes of a file. Sections stand in this order: values, keys, index, checksums; each begins at a multiple of TR_ROW_FILE_ALIGN.
+ * */
 typedef struct tr_row_file_head {
     char     magic[8];                /* "TRIREROW" */
     uint32_t version;
@@ -27,7 +28,8 @@ typedef struct tr_row_file_head {
     uint64_t width;
     double   a, b;
     uint64_t random_key;
-    uint32_t entry_count, zero;
+    uint32_t entry_count;
+    uint16_t first_shard, shard_count;    /* the virtual shards whose rows are here; 0 and 0: all (before version 3, too) */
     double   entry_probability;
     uint64_t rows;
     uint64_t entries;                 /* entries of the index: a power of two, or 0 if there are no rows */
@@ -44,10 +46,12 @@ tr_status tr_row_file_open(tr_row_file **out, const char *path, uint64_t most_co
 void      tr_row_file_free(tr_row_file *file);
 /* The configuration of rows and first values, with 0 states. */
 const tr_table_config *tr_row_file_config(const tr_row_file *file);
+/* The virtual shards whose rows are in the file. */
+void                   tr_row_file_shards(const tr_row_file *file, uint32_t *first_shard, uint32_t *shard_count);
 /* Whether the file is mapped. Then tr_row_file_find and the values that it finds are read in a guarded call (guard.h). */
 bool      tr_row_file_is_mapped(const tr_row_file *file);
-/* After values of a mapped file were read: TR_EIO if somebody has changed the file since it was opened and it could not be kept, so that they may be other
- * values. */
+/* After values of a mapped file were read: TR_EIO if somebody has changed the file since it was opened and it could not be kept, so that
+ * they may be other values. */
 tr_status tr_row_file_is_intact(const tr_row_file *file);
 /* The values of a key's row, in the table's type. NULL: the file has no row of this key. TR_EFORMAT: it is damaged where it was read. */
 tr_status tr_row_file_find(const void **out, const tr_row_file *file, int64_t key);
@@ -58,8 +62,9 @@ uint64_t  tr_row_file_home(int64_t key, uint64_t entries);
 
 typedef struct tr_row_writer tr_row_writer;
 
-/* Begin a file for rows of a table of this configuration. On failure there is nothing to close. */
-tr_status tr_row_writer_open(tr_row_writer **out, const char *path, const tr_table_config *config);
+/* Begin a file for rows of some shards of a table of this configuration. On failure there is nothing to close. */
+tr_status tr_row_writer_open(tr_row_writer **out, const char *path, const tr_table_config *config, uint32_t first_shard,
+                             uint32_t shard_count);
 /* Add rows, packed as by tr_table_pack. No key may come twice. */
 tr_status tr_row_writer_add(tr_row_writer *writer, const void *packed, uint64_t bytes);
 /* Finish the file, if `status` is TR_OK; otherwise remove it. Returns the first failure. */

@@ -14,6 +14,7 @@ struct tr_row_writer {
     FILE           *out;
     char           *path;
     tr_table_config config;
+    uint32_t        first_shard, shard_count;
     int64_t        *key;              /* keys of the rows so far */
     uint64_t        rows, capacity;
     uint64_t        at;               /* bytes written so far */
@@ -55,7 +56,8 @@ static tr_status align(tr_row_writer *w)
     return put(w, zeros, (TR_ROW_FILE_ALIGN - w->at % TR_ROW_FILE_ALIGN) % TR_ROW_FILE_ALIGN);
 }
 
-tr_status tr_row_writer_open(tr_row_writer **out, const char *path, const tr_table_config *config)
+tr_status tr_row_writer_open(tr_row_writer **out, const char *path, const tr_table_config *config, uint32_t first_shard,
+                             uint32_t shard_count)
 {
     static const tr_row_file_head nothing;
 
@@ -67,6 +69,8 @@ tr_status tr_row_writer_open(tr_row_writer **out, const char *path, const tr_tab
     w->out = file;
     w->path = tr__must_strdup(path);
     w->config = *config;
+    w->first_shard = first_shard;
+    w->shard_count = shard_count;
     const tr_status status = put(w, &nothing, sizeof nothing);
     w->chunks = 0;                    /* the checksum of the first chunk begins after the header */
     if (status != TR_OK)
@@ -145,11 +149,23 @@ static tr_status put_sums(tr_row_writer *w, tr_row_file_head *head)
 static tr_status put_head(tr_row_writer *w, uint64_t keys_at, uint64_t index_at, uint64_t entries)
 {
     const tr_table_config *c = &w->config;
+    const bool             is_part = w->shard_count < TR_SHARDS;
     const size_t           covered = offsetof(tr_row_file_head, dtype);
-    tr_row_file_head       head = {
-        .version = TR_ROW_FILE_VERSION, .dtype = (uint32_t)c->dtype, .init = (uint32_t)c->init, .width = (uint64_t)c->width, .a = c->a,
-        .b = c->b, .random_key = c->random_key, .entry_count = c->entry_count, .entry_probability = c->entry_probability,
-        .rows = w->rows, .entries = entries, .keys_at = keys_at, .index_at = index_at};
+    tr_row_file_head       head = {.version = is_part ? TR_ROW_FILE_VERSION : TR_ROW_FILE_VERSION - 1,
+                                   .dtype = (uint32_t)c->dtype,
+                                   .init = (uint32_t)c->init,
+                                   .width = (uint64_t)c->width,
+                                   .a = c->a,
+                                   .b = c->b,
+                                   .random_key = c->random_key,
+                                   .entry_count = c->entry_count,
+                                   .first_shard = is_part ? (uint16_t)w->first_shard : 0,
+                                   .shard_count = is_part ? (uint16_t)w->shard_count : 0,
+                                   .entry_probability = c->entry_probability,
+                                   .rows = w->rows,
+                                   .entries = entries,
+                                   .keys_at = keys_at,
+                                   .index_at = index_at};
 
     TR_TRY(put_sums(w, &head));
     memcpy(head.magic, "TRIREROW", sizeof head.magic);

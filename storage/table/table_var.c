@@ -5,11 +5,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void free_files(tr_table_files *files)
+{
+    for (int i = 0; files && i < files->count; i++)
+        free((void *)(uintptr_t)files->file[i].path);
+    if (files)
+        free(files->file);
+    free(files);
+}
+
+void tr_table_var_read_later(tr_table_var *tv, tr_table_files *files)
+{
+    tr_table_free(tv->table);
+    tv->table = NULL;
+    free_files(tv->files);
+    tv->files = files;
+}
+
 static void free_table_var(void *object)
 {
     tr_table_var *tv = object;
 
     tr_table_free(tv->table);
+    free_files(tv->files);
     tr_mapped_table_free(tv->mapped);
     tr_table_tile_free(tv->tile);
     tr_rows_merge_deinit(&tv->merge);
@@ -85,10 +103,22 @@ void tr_table_var_describe(tr_job_table *out, const tr_table_var *tv, const char
 {
     const tr_table_config *c = &tv->config;
 
-    *out = (tr_job_table){.name = name, .dtype = c->dtype, .width = c->width, .states = c->states, .init = (int)c->init, .a = c->a,
-                          .b = c->b, .random_key = c->random_key, .entry_count = c->entry_count,
-                          .entry_probability = c->entry_probability, .max_age = c->max_age, .keep_count = c->keep_count,
-                          .max_rows = (int64_t)c->max_rows, .updates = (int64_t)tv->updates, .first_rows = tv->table};
+    *out = (tr_job_table){.name = name,
+                          .dtype = c->dtype,
+                          .width = c->width,
+                          .states = c->states,
+                          .init = (int)c->init,
+                          .a = c->a,
+                          .b = c->b,
+                          .random_key = c->random_key,
+                          .entry_count = c->entry_count,
+                          .entry_probability = c->entry_probability,
+                          .max_age = c->max_age,
+                          .keep_count = c->keep_count,
+                          .max_rows = (int64_t)c->max_rows,
+                          .updates = (int64_t)tv->updates,
+                          .first_rows = tv->table,
+                          .first_files = tv->files};
     memcpy(out->state_value, c->state_value, sizeof c->state_value);
 }
 
@@ -110,16 +140,30 @@ tr_status tr_table_var_attach(tr_table_var *tv, uint64_t updates)
     return tr_table_attach(&tv->table, &tv->config, &tv->place, updates);
 }
 
+static tr_status make_table(tr_table_var *tv)
+{
+    tr_table *table;
+
+    TR_TRY(tr_table_create(&table, &tv->config, &tv->place));
+    tr_table_go_back(table, tv->updates);              /* its clock begins there */
+    const tr_status status = tv->files ? tv->files->read(table, tv->files) : TR_OK;
+    if (status != TR_OK) {
+        tr_table_free(table);
+        return status;
+    }
+    tr_table_var_read_later(tv, NULL);
+    tv->table = table;
+    return TR_OK;
+}
+
 tr_status tr_table_var_table(tr_table **out, tr_table_var *tv)
 {
     if (tv->mapped)
         return tr_fail(TR_EUNSUPPORTED, "a sparse table whose rows lie in files can only be looked up");
     if (tv->source)
         return tr_fail(TR_EUNSUPPORTED, "a sparse table whose rows are with the servers of a job has none here");
-    if (!tv->table) {
-        TR_TRY(tr_table_create(&tv->table, &tv->config, &tv->place));
-        tr_table_go_back(tv->table, tv->updates);      /* its clock begins there */
-    }
+    if (!tv->table)
+        TR_TRY(make_table(tv));
     *out = tv->table;
     return TR_OK;
 }

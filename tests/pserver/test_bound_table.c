@@ -2,7 +2,7 @@
 #include "tests/support/net.h"
 
 #include "framework/tensors/scope.h"
-#include "pserver/trireme_dist.h"
+#include "pserver/trireme_rows.h"
 #include "storage/table/table_var.h"
 
 enum { WIDTH = 2, TABLE = 3 };

@@ -78,7 +78,7 @@ static rig make_with(const tr_client_block *of, const uint64_t steps[2], uint64_
     for (int s = 0; s < 2; s++)
         say_serving(&r, s, steps[s]);
     assert_int_equal(tr_client_done(r.client), 1);
-    assert_int_equal(tr_client_setup_all(r.client, setups, 4, of, &(tr_policy){.is_lockstep = false}), 2);
+    assert_int_equal(tr_client_setup_all(r.client, setups, 4, of, &(tr_policy){.is_lockstep = false}, true), 2);
     assert_int_equal(take(&r, m, 8), 2);
     acknowledge(&r, 0);
     assert_int_equal(tr_client_done(r.client), 1);
@@ -452,7 +452,7 @@ TEST(standby_in_a_servers_place_is_told_the_last_position_of_a_trainer_that_has_
         setups[s].join_bytes = 1;
         say_serving(&r, s, 0);
     }
-    tr_client_setup_all(r.client, setups, 4, blocks, &(tr_policy){.is_lockstep = true});
+    tr_client_setup_all(r.client, setups, 4, blocks, &(tr_policy){.is_lockstep = true}, true);
     const uint64_t left = tr_client_goodbye(r.client);
     assert_int_equal(take(&r, m, 8), 4);
     acknowledge(&r, 0);

@@ -232,7 +232,7 @@ static void set_up(trainer *t)
     }
     tr_policy policy = policy_of(j);
     policy.is_lockstep = !j->is_again;
-    tr_client_setup_all(t->client, setups, (uint32_t)(j->servers * BLOCKS), blocks, &policy);
+    tr_client_setup_all(t->client, setups, (uint32_t)(j->servers * BLOCKS), blocks, &policy, true);
     uint64_t resumed = 0;
     if (tr_client_resumes(t->client, &resumed))
         t->step = (int)resumed;

@@ -206,7 +206,7 @@ def test_damaged_tables_are_loaded_or_refused(exe, table, tmp_path):
 
 @pytest.mark.parametrize("name, content, text", [
     ("about.json", b"", "about.json' is damaged: JSONDecodeError"), ("about.json", b"{}", "about.json' is damaged: KeyError"),
-    ("about.json", b"\xff", "about.json' is damaged: UnicodeDecodeError"), ("rows-03.npy", b"", "rows-03.npy' is damaged: EOFError")])
+    ("about.json", b"\xff", "about.json' is damaged: UnicodeDecodeError"), ("rows-0192.npy", b"", "rows-0192.npy' is damaged: EOFError")])
 def test_a_damaged_table_is_named(exe, table, name, content, text):
     (table / name).write_bytes(content)
     with fluid.scope_guard(fluid.Scope()), pytest.raises(FormatError, match=text):
@@ -227,7 +227,7 @@ def test_a_fifo_in_a_model_is_refused_by_name(exe, tmp_path, name):
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("name", ["about.json", "rows-00.npy"])
+@pytest.mark.parametrize("name", ["about.json", "rows-0000.npy"])
 def test_a_fifo_in_a_table_is_refused_by_name(exe, table, name):
     (table / name).unlink()
     os.mkfifo(table / name)

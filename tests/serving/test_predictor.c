@@ -2,7 +2,7 @@
 #include "tests/support/net.h"
 
 #include "framework/base/status.h"
-#include "pserver/trireme_dist.h"
+#include "pserver/trireme_rows.h"
 #include "serving/trireme_serving.h"
 
 #include <pthread.h>
@@ -257,17 +257,19 @@ TEST(rows_of_a_table_come_from_its_files)
     const tr_feed   feeds[2] = {{.dtype = TR_FP32, .rank = 2, .dims = dims, .data = x},
                                 {.dtype = TR_INT64, .rank = 2, .dims = id_dims, .data = &id}};
     tr_predictor   *p = NULL;
-    tr_rows_writer *writer = NULL;
+    tr_scope       *scope = tr_scope_new(NULL);
     tr_tensor      *y = tr_tensor_new();
 
     EXPECT_OK(tr_dist_init());
     make_model("rows", true);
     EXPECT_FAIL(TR_EUNSUPPORTED, "was not exported for serving", tr_predictor_load(&p, folder));
+    EXPECT_OK(tr_table_declare(scope, &table));
     for (int i = 0; i < 2; i++) {
-        EXPECT_OK(tr_rows_writer_open(&writer, in_folder(i ? "delta-2" : "full-1", "table.rows"), &table));
+        tr_table_file file = {.path = in_folder(i ? "delta-2" : "full-1", "table.rows"), .shards = 1024};
         if (i)
-            EXPECT_OK(tr_rows_writer_add(writer, &row, sizeof row));
-        EXPECT_OK(tr_rows_writer_close(writer, true, NULL));
+            EXPECT_OK(tr_table_write_rows(scope, "table", &row, sizeof row, true));
+        EXPECT_OK(tr_table_save_files(scope, "table", 1, &file));
+        assert_int_equal(file.rows, i);
     }
     EXPECT_OK(tr_predictor_load(&p, folder));
     EXPECT_OK(tr_predictor_run(p, feeds, &y));
@@ -277,6 +279,7 @@ TEST(rows_of_a_table_come_from_its_files)
     EXPECT_OK(tr_predictor_refresh(p, &is_new));
     EXPECT_OK(tr_predictor_run(p, feeds, &y));
     assert_true(((float *)tr_tensor_data(y))[0] == 22 && ((float *)tr_tensor_data(y))[1] == 32);
+    tr_scope_free(scope);
     tr_tensor_free(y);
     tr_predictor_free(p);
 }

@@ -14,6 +14,7 @@
 
 enum { ROWS = 1000 };
 
+static uint32_t               next;
 static const tr_table_segment everywhere = {NULL, 0, TR_SHARDS, 0};
 
 static void write_rows(const char *path, const tr_table *t, uint32_t since, uint64_t expected)
@@ -22,7 +23,7 @@ static void write_rows(const char *path, const tr_table *t, uint32_t since, uint
     tr_row_writer         *writer = NULL;
     uint64_t               rows = 0;
 
-    EXPECT_OK(tr_row_writer_open(&writer, path, config));
+    EXPECT_OK(tr_row_writer_open(&writer, path, config, 0, TR_SHARDS));
     for (uint32_t shard = 0; shard < TR_SHARDS; shard++) {
         void    *packed = NULL;
         uint64_t bytes = 0;
@@ -62,16 +63,16 @@ static void newer_rows_hide_older_ones(tr_dtype dtype)
         keys[i] = key_of((uint64_t)i);
     update(t, 1, keys, ROWS, 1);
     write_rows(test_path("full.rows"), t, 0, ROWS);
-    EXPECT_OK(tr_mapped_table_add(mapped, test_path("full.rows")));
+    EXPECT_OK(tr_mapped_table_add(mapped, test_path("full.rows"), &next));
     expect_the_same(mapped, t);
     update(t, 2, keys + 10, 20, 3);
     const int64_t made = key_of(ROWS + 5);
     update(t, 3, &made, 1, 4);
     write_rows(test_path("delta.rows"), t, 1, 21);
-    EXPECT_OK(tr_mapped_table_add(mapped, test_path("delta.rows")));
+    EXPECT_OK(tr_mapped_table_add(mapped, test_path("delta.rows"), &next));
     expect_the_same(mapped, t);
     write_rows(test_path("nothing.rows"), t, 3, 0);
-    EXPECT_OK(tr_mapped_table_add(mapped, test_path("nothing.rows")));
+    EXPECT_OK(tr_mapped_table_add(mapped, test_path("nothing.rows"), &next));
     expect_the_same(mapped, t);
     tr_mapped_table_free(mapped);
     tr_table_free(t);
@@ -281,14 +282,14 @@ TEST(files_of_another_table_do_not_join)
 
     for (int i = 0; i < 2; i++) {
         config.width += i;
-        EXPECT_OK(tr_row_writer_open(&writer, test_path(i ? "b.rows" : "a.rows"), &config));
+        EXPECT_OK(tr_row_writer_open(&writer, test_path(i ? "b.rows" : "a.rows"), &config, 0, TR_SHARDS));
         EXPECT_FAIL(TR_EFORMAT, "are no rows of", tr_row_writer_add(writer, "", 1));
         EXPECT_OK(tr_row_writer_close(writer, TR_OK, NULL));
     }
-    EXPECT_OK(tr_mapped_table_add(mapped, test_path("a.rows")));
-    EXPECT_FAIL(TR_EFORMAT, "another table", tr_mapped_table_add(mapped, test_path("b.rows")));
+    EXPECT_OK(tr_mapped_table_add(mapped, test_path("a.rows"), &next));
+    EXPECT_FAIL(TR_EFORMAT, "another table", tr_mapped_table_add(mapped, test_path("b.rows"), &next));
     tr_mapped_table_free(mapped);
-    EXPECT_OK(tr_row_writer_open(&writer, test_path("c.rows"), &config));
+    EXPECT_OK(tr_row_writer_open(&writer, test_path("c.rows"), &config, 0, TR_SHARDS));
     EXPECT_FAIL(TR_EINTR, "", tr_row_writer_close(writer, TR_EINTR, NULL));
     assert_int_equal(access(test_path("c.rows"), F_OK), -1);
 }

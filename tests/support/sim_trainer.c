@@ -160,7 +160,7 @@ static void set_up_servers(sim_trainer *t)
         if (t->index == 0)
             pack_setup(job, s, &setups[s]);
     }
-    tr_client_setup_all(t->client, setups, 3 * (uint32_t)job->blocks, blocks, &job->policy);
+    tr_client_setup_all(t->client, setups, 3 * (uint32_t)job->blocks, blocks, &job->policy, true);
     free(setups);
     free(blocks);
 }

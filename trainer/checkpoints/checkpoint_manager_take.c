@@ -8,6 +8,7 @@
 #include "framework/base/status.h"
 #include "framework/tensors/scope.h"
 #include "framework/tensors/watched.h"
+#include "pserver/trireme_rows.h"
 
 /* == contents ==================================================================================== */
 

@@ -7,6 +7,7 @@
 #include "framework/base/memory.h"
 #include "framework/base/status.h"
 #include "framework/tensors/scope.h"
+#include "pserver/trireme_rows.h"
 #include "trainer/checkpoints/checkpoint_setup.h"
 #include "trainer/job/accumulators.h"
 

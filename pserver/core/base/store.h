@@ -105,6 +105,10 @@ typedef struct tr_store {
     void      (*restore)(void *worker, const char *path, uint64_t number);
     /* After a setup that goes on from that checkpoint: read the values that it takes from there, and report it by tr_server_restored. */
     void      (*fill)(void *worker);
+    /* Write packed rows of table `index` into a file, and free them; or read the rows of this server's shards from a file. One file at a
+     * time. Report it by tr_server_row_file, at once or later. Both NULL: this store writes and reads no files. */
+    void (*save_rows)(void *worker, uint32_t index, const tr_table_file *file, void *packed, uint64_t bytes);
+    void (*load_rows)(void *worker, uint32_t index, const tr_table_file *file);
     /* There will be snapshots: prepare for them. Called after the setup. NULL: the store ignores that. */
     void      (*expect_snapshots)(void *worker);
     /* Copy the state as it is now, and report it by tr_server_snapped, at once or later; no update is applied before that. Then write the

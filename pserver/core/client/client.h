@@ -74,9 +74,11 @@ bool       tr_client_resumes(const tr_client *client, uint64_t *step);
 tr_client *tr_client_new_replacement(const tr_roster *roster, const tr_client_options *options);
 
 /* == operations; each returns its ticket == */
-/* `setups` has one entry for each server; blocks are copied. */
+/* `setups` has one entry for each server; blocks are copied. `joins`: this trainer joins the job; otherwise tr_client_join_all lets it
+ * join, when first rows that lie in files are there. */
 uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, uint32_t block_count, const tr_client_block *blocks,
-                             const tr_policy *policy);
+                             const tr_policy *policy, bool joins);
+uint64_t tr_client_join_all(tr_client *client, const tr_client_setup *setups);
 uint64_t tr_client_push(tr_client *client, uint32_t block, const void *data, double weight);
 /* The pieces of a large block, compressed (compress.h). The struct and the memory that it points to must live until the ticket of the
  * step's end is done. */
@@ -124,6 +126,17 @@ uint64_t tr_client_pull_rows(tr_client *client, const tr_client_rows *rows);
 /* Set rows of a server's table between two steps. The other trainers wait meanwhile. The call frees rows->data. */
 uint64_t tr_client_write_rows(tr_client *client, int server, const tr_client_pack *rows, bool clears, uint64_t clock);
 uint64_t tr_client_read_rows(tr_client *client, int server, uint32_t shard, uint32_t since, tr_client_pack *out);
+/* A file of rows that a server writes (SAVE_ROWS) or takes into its table (LOAD_ROWS). It lives until the ticket is done. */
+typedef struct tr_client_move {
+    tr_wire           wire; /* with its kind and its own fields, without the step */
+    int               server;
+    uint8_t          *packed; /* a RowsFile; malloc'ed, the client frees it */
+    size_t            size;
+    tr_form_rows_file answer; /* filled in, and why not: malloc'ed */
+    char             *text;
+} tr_client_move;
+
+uint64_t tr_client_move_rows(tr_client *client, tr_client_move *move);
 /* Push a table's gradient of the current step. Servers without keys get an empty piece. */
 uint64_t tr_client_push_rows(tr_client *client, const tr_client_rows *rows);
 

@@ -135,6 +135,40 @@ uint64_t tr_client_write_rows(tr_client *client, int server, const tr_client_pac
     return op;
 }
 
+static void take_file(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire, const uint8_t *payload, bool is_direct)
+{
+    (void)is_direct;
+    if (wire->kind != TR_WIRE_ROWS_FILE)
+        return;
+    r->move->answer = wire->rows_file;
+    if (wire->rows_file.status != TR_OK)
+        r->move->text = tr__must_format("%.*s", (int)wire->bytes, (const char *)payload);
+    tr__client_finish(client, s, r);
+}
+
+static void describe_move(char *out, size_t size, const tr_wire *wire, int server)
+{
+    snprintf(out, size, "server %d to %s", server, wire->kind == TR_WIRE_SAVE_ROWS ? "write rows into a file" : "take rows from a file");
+}
+
+static const tr__ask of_move = {.is_question = true, .describe = describe_move, .take = take_file};
+
+uint64_t tr_client_move_rows(tr_client *client, tr_client_move *move)
+{
+    const uint64_t op = tr__client_op_begin(client);
+    tr__stream    *s = &client->stream[move->server];
+
+    if (move->wire.kind == TR_WIRE_SAVE_ROWS)
+        move->wire.save_rows.step = tr__client_step_of(client, s);
+    else
+        move->wire.load_rows.step = client->step;
+    tr__request *r = tr__client_add(client, s, &of_move, &move->wire, op, move->packed, move->size);
+    r->move = move;
+    r->owned = move->packed;
+    tr__client_op_count_down(client, op);
+    return op;
+}
+
 uint64_t tr_client_push_rows(tr_client *client, const tr_client_rows *rows)
 {
     const uint64_t op = tr__client_op_begin(client), most = tr_client_rows_in_piece(client, rows->push_bytes);

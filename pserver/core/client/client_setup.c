@@ -63,8 +63,17 @@ static void add_values(tr_client *client, tr__stream *s, const tr_client_setup *
     }
 }
 
+static void join(tr_client *client, tr__stream *s, const tr_client_setup *setup, uint64_t op)
+{
+    const tr_wire say = {
+        .kind = TR_WIRE_JOIN,
+        .join = {.step = tr__client_step_of(client, s), .everywhere = client->step, .newest_snapshot = tr__client_known_snapshot(client)}};
+
+    tr__client_add(client, s, &of_setup, &say, op, setup->join, setup->join_bytes)->owned = setup->join;
+}
+
 uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, uint32_t block_count, const tr_client_block *blocks,
-                             const tr_policy *policy)
+                             const tr_policy *policy, bool joins)
 {
     const uint64_t op = tr__client_op_begin(client);
     uint64_t       step;
@@ -89,10 +98,19 @@ uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, u
             if (!resumes)
                 add_values(client, s, setup, op);
         }
-        const tr_wire join = {.kind = TR_WIRE_JOIN, .join = {.step = tr__client_step_of(client, s), .everywhere = client->step,
-                                                             .newest_snapshot = tr__client_known_snapshot(client)}};
-        tr__client_add(client, s, &of_setup, &join, op, setup->join, setup->join_bytes)->owned = setup->join;
+        if (joins)
+            join(client, s, setup, op);
     }
+    tr__client_op_count_down(client, op);
+    return op;
+}
+
+uint64_t tr_client_join_all(tr_client *client, const tr_client_setup *setups)
+{
+    const uint64_t op = tr__client_op_begin(client);
+
+    for (int i = 0; i < client->stream_count; i++)
+        join(client, &client->stream[i], &setups[i], op);
     tr__client_op_count_down(client, op);
     return op;
 }

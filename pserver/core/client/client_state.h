@@ -54,6 +54,7 @@ typedef struct tr__request {
         tr_task        *task;         /* TASK_ASK: the task is written here; or NULL */
         tr_client_post *post;         /* POST: the caller's struct, which gets the answer */
         tr_client_restored *restored; /* RESTORE: likewise */
+        tr_client_move     *move; /* SAVE_ROWS, LOAD_ROWS: likewise */
     };
     uint64_t           *op;           /* of gathered calls: the operations that this request is part of, and behind them its payload */
     uint32_t            op_count;     /* 0: this request is part of `only_op` */

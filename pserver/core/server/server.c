@@ -21,6 +21,7 @@
 #include "pserver/core/snapshots/server_initiator.h"
 #include "pserver/core/snapshots/server_places.h"
 #include "pserver/core/snapshots/server_replication.h"
+#include "pserver/core/snapshots/server_row_files.h"
 #include "pserver/core/snapshots/server_snapshots.h"
 #include "pserver/core/snapshots/server_tasks.h"
 #include "pserver/core/updates/server_contributions.h"
@@ -75,6 +76,7 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
     tr__members_new(server);
     tr__copy_new(server);
     tr__restore_new(server);
+    tr__row_files_new(server);
     tr__start_new(server);
     tr__serving_send_to_all(server);
     return server;
@@ -86,6 +88,7 @@ void tr_server_free(tr_server *server)
         return;
     tr_outbox_deinit(&server->outbox);             /* its messages count down loans of pulls */
     tr__start_free(server);
+    tr__row_files_free(server);
     tr__restore_free(server);
     tr__copy_free(server);
     tr__members_free(server);
@@ -337,6 +340,8 @@ static int64_t tick(void *self, int64_t now)
 
 /* == inputs: reports of the store ============================================================= */
 
+void tr_server_tell_time(tr_server *server, int64_t now) { server->now = now; }
+
 void tr_server_applied(tr_server *server, tr_status status)
 {
     if (server->status != TR_OK)
@@ -349,11 +354,6 @@ void tr_server_applied(tr_server *server, tr_status status)
     }
     tr__updates_computed(server);
     run_until_idle(server);
-}
-
-void tr_server_tell_time(tr_server *server, int64_t now)
-{
-    server->now = now;
 }
 
 void tr_server_snapped(tr_server *server, int64_t now)
@@ -369,17 +369,20 @@ void tr_server_written(tr_server *server, const uint8_t *part, size_t size, cons
     run_until_idle(server);
 }
 
+void tr_server_row_file(tr_server *server, tr_status status, const tr_table_file *file, void *rows, uint64_t bytes)
+{
+    tr__row_files_done(server, status, file, rows, bytes);
+    run_until_idle(server);
+}
+
 void tr_server_restored(tr_server *server, tr_status status)
 {
     if (server->status != TR_OK)
         return;
-    if (tr__restore_is_reading(server)) {
+    if (tr__restore_is_reading(server))
         tr__restore_read(server, status);
-    } else {
-        const tr_status filled = tr__start_filled(server, status);
-        if (filled != TR_OK)
-            tr__server_fail(server, filled);
-    }
+    else if ((status = tr__start_filled(server, status)) != TR_OK)
+        tr__server_fail(server, status);
     run_until_idle(server);
 }
 

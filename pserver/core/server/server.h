@@ -60,6 +60,9 @@ void       tr_server_frozen(tr_server *server, tr_status status);
 void       tr_server_written(tr_server *server, const uint8_t *part, size_t size, const char *error);
 /* The store has read its part of a checkpoint, or the values of a setup that goes on from it, or has failed (the text is tr_error()'s). */
 void       tr_server_restored(tr_server *server, tr_status status);
+/* The file of rows is written or read, or `status` says why not (the text is tr_error()'s). `file` has what tr_table_file_write has filled
+ * in; `rows`, malloc'ed: what was read. */
+void                 tr_server_row_file(tr_server *server, tr_status status, const tr_table_file *file, void *rows, uint64_t bytes);
 /* Has every trainer left, or died in a mode that survives this, and is every step settled? A server that is done still answers repeated
  * requests. */
 bool       tr_server_is_done(const tr_server *server);

@@ -11,6 +11,7 @@
 #include "pserver/core/snapshots/server_initiator.h"
 #include "pserver/core/snapshots/server_places.h"
 #include "pserver/core/snapshots/server_replication.h"
+#include "pserver/core/snapshots/server_row_files.h"
 #include "pserver/core/snapshots/server_set_rows.h"
 #include "pserver/core/snapshots/server_snapshots.h"
 #include "pserver/core/snapshots/server_tasks.h"
@@ -172,8 +173,8 @@ static const tr__handler of_several[] = {
     {TR_WIRE_SET, on_set, NULL}, {TR_WIRE_STEP_END, on_step_end, NULL}, {TR_WIRE_DRAIN, on_leave, NULL}, {TR_WIRE_GOODBYE, on_leave, NULL},
     {TR_WIRE_SNAPSHOT, on_snapshot, NULL}, {TR_WIRE_TASKS, on_tasks, NULL}, {0}};
 
-static const tr__handler *const PROTOCOLS[] = {of_several,         tr__pulls_handlers, tr__rows_handlers, tr__set_rows_handlers,
-                                               tr__tasks_handlers, tr__board_handlers, tr__restore_handlers};
+static const tr__handler *const PROTOCOLS[] = {of_several,         tr__pulls_handlers, tr__rows_handlers,    tr__set_rows_handlers,
+                                               tr__tasks_handlers, tr__board_handlers, tr__restore_handlers, tr__row_files_handlers};
 
 void tr__requests_new(tr_server *server)
 {

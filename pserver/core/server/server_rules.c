@@ -14,6 +14,7 @@
 #include "pserver/core/snapshots/server_board.h"
 #include "pserver/core/snapshots/server_initiator.h"
 #include "pserver/core/snapshots/server_replication.h"
+#include "pserver/core/snapshots/server_row_files.h"
 #include "pserver/core/snapshots/server_set_rows.h"
 #include "pserver/core/snapshots/server_snapshots.h"
 #include "pserver/core/snapshots/server_tasks.h"
@@ -27,6 +28,7 @@
 static void finish(tr_server *server)
 {
     tr__set_rows_finish(server);
+    tr__row_files_look(server);
     if (!tr__updates_is_computed(server) || !tr__replication_has_update(server))
         return;
     tr__updates_finish(server);
@@ -46,6 +48,7 @@ static void answer(tr_server *server)
 {
     tr__pulls_answer(server);
     tr__rows_answer(server);
+    tr__row_files_look(server);
 }
 
 /* Answers come first: what they wait for is here. */

@@ -4,38 +4,39 @@
 #include "pserver/core/updates/server_streams.h"
 #include "pserver/core/updates/server_updates.h"
 
-static tr_status check(const tr_server *server, const tr__trainer *trainer, const tr_form_write_rows *what)
+tr_status tr__set_rows_check(const tr_server *server, const tr__trainer *trainer, uint32_t table)
 {
     const char *name = tr__server_trainer_name(server, trainer);
 
-    if (!server->setup || what->table >= server->table_count)
-        return tr_fail(TR_EPEER, "%s sent rows of table %u; there are %u", name, what->table, server->table_count);
+    if (!server->setup || table >= server->table_count)
+        return tr_fail(TR_EPEER, "%s sent rows of table %u; there are %u", name, table, server->table_count);
     if (!server->is_running && trainer->index != 0)
-        return tr_fail(TR_EPEER, "%s sent rows of table %u before the first step; trainer 0 may", name, what->table);
+        return tr_fail(TR_EPEER, "%s sent rows of table %u before the first step; trainer 0 may", name, table);
     return TR_OK;
 }
 
-static tr_status set_rows(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+tr_status tr__set_rows_take(bool *replicates, tr_server *server, const tr__trainer *trainer, const tr_form_write_rows *what,
+                            const void *rows, uint64_t bytes)
 {
-    const tr_form_write_rows *what = &wire->write_rows;
-
-    if (tr__updates_is_updating(server))
+    if (server->is_running && tr__updates_is_updating(server))
         return tr_fail(TR_EPEER,
                        "%s sets rows of table '%s' after step %llu while an update is made: all trainers must come together first",
                        tr__server_trainer_name(server, trainer), server->setup->tables[what->table]->name, (unsigned long long)what->step);
-    TR_TRY(server->store.write_rows(server->store.self, what, payload, wire->bytes));
-    if (tr__replication_set_rows(server, what, payload, wire->bytes) && !tr__stream_is_open(server, trainer, TR__OPEN_ROWS))
-        tr__stream_open(server, trainer, TR__OPEN_ROWS, wire->seq);
+    TR_TRY(server->store.write_rows(server->store.self, what, rows, bytes));
+    *replicates = server->is_running && tr__replication_set_rows(server, what, rows, bytes);
     return TR_OK;
 }
 
 static tr_status on_write(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
+    bool replicates = false;
+
     (void)is_owned;
-    TR_TRY(check(server, trainer, &wire->write_rows));
-    if (server->is_running)
-        return set_rows(server, trainer, wire, payload);
-    return server->store.write_rows(server->store.self, &wire->write_rows, payload, wire->bytes);
+    TR_TRY(tr__set_rows_check(server, trainer, wire->write_rows.table));
+    TR_TRY(tr__set_rows_take(&replicates, server, trainer, &wire->write_rows, payload, wire->bytes));
+    if (replicates && !tr__stream_is_open(server, trainer, TR__OPEN_ROWS))
+        tr__stream_open(server, trainer, TR__OPEN_ROWS, wire->seq);
+    return TR_OK;
 }
 
 const tr__handler tr__set_rows_handlers[] = {{TR_WIRE_WRITE_ROWS, on_write, NULL}, {0}};

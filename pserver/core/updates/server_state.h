@@ -95,6 +95,7 @@ typedef struct tr__members tr__members;
 typedef struct tr__decisions tr__decisions;
 typedef struct tr__copying tr__copying;
 typedef struct tr__restore tr__restore;
+typedef struct tr__row_files    tr__row_files;
 typedef struct tr__start tr__start;
 
 /* A server's handling of the requests of one kind. Each protocol has a list of handlers, which ends with an empty entry; server_requests.c
@@ -161,6 +162,7 @@ struct tr_server {
     tr__decisions     *decisions;
     tr__copying       *copying;
     tr__restore       *restore;
+    tr__row_files     *row_files;
     tr__start         *start;
 };
 

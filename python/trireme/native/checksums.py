@@ -46,9 +46,14 @@ def ended(lines: Iterable[str]) -> bytes:
     return text + f"end {checksum_of(text)}\n".encode()
 
 
-def write(folder: str, names: Iterable[str]) -> str:
-    """Write the checksums of a folder's files ``names`` to its file of checksums; return the checksum of that."""
-    text = ended(["trireme-checksums 1\n", *_lines(folder, sorted(names))])
+def line_of(name: str, head: bytes, size: int) -> str:
+    """Return the line of a file of ``size`` bytes that has further checksums of its own behind ``head``."""
+    return f"{checksum_of(head)} {len(head)} {size} {name}\n"
+
+
+def write(folder: str, names: Iterable[str], others: Iterable[str] = ()) -> str:
+    """Write the checksums of a folder's files ``names``, and these lines of others, to its file of checksums; return its own checksum."""
+    text = ended(["trireme-checksums 1\n", *_lines(folder, sorted(names)), *others])
     with new_file(os.path.join(folder, FILE)) as file:
         file.write(text)
     return checksum_of(text)

@@ -8,6 +8,7 @@ parameters, trainer 0 writes for all; the others' calls return when the files ar
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -166,8 +167,13 @@ def load_vars(executor: Runner, dirname: str, main_program: Program | None = Non
     from ..stores.copies import readable
 
     wanted = _chosen(main_program, vars, predicate, "load_vars")
-    with readable(dirname) as local:
+    with readable(dirname, _is_no_part) as local:
         _load_vars(executor, local, main_program, wanted, filename, checksums.Checksums(local or "."))
+
+
+def _is_no_part(name: str) -> bool:
+    """Is a file of a store to be copied? Parts of tables are read where they lie, by whoever has the tables."""
+    return not re.search(r"/rows-\d+\.npy$", name)
 
 
 def _load_vars(executor: Runner, dirname: str, main_program: Program | None, wanted: list[Variable], filename: str | None,
@@ -433,7 +439,7 @@ def load_inference_model(dirname: str, executor: Runner, model_filename: str | N
 
     if not has_files(str(dirname)):
         raise ValueError(f"load_inference_model: there is no folder {dirname!r}")
-    with readable(dirname) as local:
+    with readable(dirname, _is_no_part) as local:
         return _load_model(local, executor, model_filename, params_filename, allow_io)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -9,9 +10,12 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 
+from .._core import lib
+from ..native import checksums
 from ..native.files import new_file
 from ..stores.folders import list_infos, upload_folder
 from ..stores.names import join, place
+from ..stores.reading import Reading
 from ..stores.writing import remove, write_all
 
 _PART = re.compile(r"(?:full|delta)-(\d{9,})")
@@ -33,6 +37,14 @@ class LocalFolder:
         """Return the local folder into which the next part is written."""
         os.makedirs(self.name, exist_ok=True)
         return self.name
+
+    def uri_of(self, part: str) -> str | None:
+        """Return where servers write their files of a part; None: into the local folder."""
+        return None
+
+    def lines_of(self, part: str, names: Sequence[str]) -> list[str]:
+        """Return the lines of checksums of files with rows that lie elsewhere."""
+        return []
 
     def publish(self, part: str) -> None:
         """The part is written."""
@@ -65,6 +77,12 @@ class StoredFolder(LocalFolder):
     def stage(self) -> str:
         return self._home.name
 
+    def uri_of(self, part: str) -> str | None:
+        return join(self.name, part)
+
+    def lines_of(self, part: str, names: Sequence[str]) -> list[str]:
+        return [_line_of(join(self.name, part, name), name) for name in names]
+
     def publish(self, part: str) -> None:
         path = os.path.join(self._home.name, part)
         upload_folder(path, join(self.name, part), ["__checksums__"])
@@ -86,6 +104,11 @@ class StoredFolder(LocalFolder):
             part = name.partition("/")[0]
             if _PART.fullmatch(part) and part not in kept and ages[part] > seconds:
                 remove(join(self.name, name))
+
+
+def _line_of(uri: str, name: str) -> str:
+    with contextlib.closing(Reading(uri)) as file:
+        return checksums.line_of(name, file.read(0, lib.TR_ROW_FILE_HEAD), file.size)
 
 
 def _numbered(names: Iterable[str]) -> dict[int, str]:

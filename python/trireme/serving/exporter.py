@@ -11,18 +11,17 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from .._core import ffi, lib
+from .._core import lib
 from ..job import job as jobs
 from ..native import checksums
 from ..native.checks import path_text, plain
 from ..native.errors import InvalidArgumentError, NotFoundError, check, check_whole
 from ..native.files import new_folder, path_inside
-from ..native.names import name_chars, path_chars
+from ..native.names import path_chars
 from ..native.scope import Scope
 from ..parameters.sparse_table import table_names
-from ..parameters.table_files import SHARDS, describe, row_dtype
+from ..parameters.table_files import SHARDS, File, cuts, save_files
 from ..program import Program, Variable, default_main_program
 from ..program.variable import is_persistable
 from ..run.runner import Runner
@@ -30,6 +29,8 @@ from ..run.scopes import global_scope
 from ..saving.io import _inference_program
 from ..stores.names import join
 from .export_folder import folder_of
+
+_MOST_BYTES = 128 << 20               # of rows in a file: larger than what a reader copies
 
 
 @dataclass(frozen=True)
@@ -61,38 +62,21 @@ class _Table:
         self.scope, self.name = scope, name
         self._since = [0] * SHARDS
 
-    def write(self, folder: str, is_full: bool) -> int:
-        """Write the rows, all of them or those that changed, to ``NAME.rows``; return how many."""
-        out, rows = ffi.new("tr_rows_writer **"), ffi.new("int64_t *")
-        table, name = ffi.new("tr_job_table *"), ffi.new("char[]", name_chars(self.name))
-        check(lib.tr_job_describe_table(table, self.scope._native.ptr, name))
-        path = path_inside(folder, f"{self.name}.rows")
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        check(lib.tr_rows_writer_open(out, path_chars(path), table))
-        is_good = False
-        try:
-            last = row_dtype(describe(self.scope, self.name)).itemsize
-            for shard in range(SHARDS):
-                self._add(out[0], shard, 0 if is_full else self._since[shard], last)
-            is_good = True
-        finally:
-            status = lib.tr_rows_writer_close(out[0], is_good, rows)
-        check(status)
-        return int(rows[0])
+    def write(self, place: str, folder: str, is_full: bool) -> tuple[list[str], int]:
+        """Write the rows, all of them or those that changed, to files that begin with ``NAME``; return their names and how many rows.
 
-    def _add(self, writer: Any, shard: int, since: int, stride: int) -> None:
-        import numpy as np
-
-        packed, size = ffi.new("void **"), ffi.new("int64_t *")
-        check(lib.tr_table_read_rows(packed, size, self.scope._native.ptr, name_chars(self.name), shard, 1, since))
-        try:
-            check(lib.tr_rows_writer_add(writer, packed[0], size[0]))
-            if size[0]:
-                updates = np.frombuffer(ffi.buffer(packed[0], size[0]), np.dtype({"names": ["last"], "formats": ["<u4"], "offsets": [12],
-                                                                                 "itemsize": stride}))["last"]
-                self._since[shard] = max(self._since[shard], int(updates.max()))
-        finally:
-            lib.tr_free(packed[0])
+        They lie in ``place``, an absolute path or a URI; ``folder`` is the local folder of the other files.
+        """
+        first = cuts(self.scope, self.name, _MOST_BYTES if is_full else 8 * _MOST_BYTES, 1)
+        names = [f"{self.name}.{shard:04d}.rows" if shard else f"{self.name}.rows" for shard in first[:-1]]
+        os.makedirs(os.path.dirname(path_inside(folder, names[0])), exist_ok=True)
+        files = [File(f"{place}/{name}", shard, end - shard, 0 if is_full else min(self._since[shard:end]))
+                 for name, shard, end in zip(names, first, first[1:])]
+        save_files(self.scope, self.name, files)
+        for file in files:
+            shards = slice(file.shard, file.shard + file.shards)
+            self._since[shards] = [max(file.last, since) for since in self._since[shards]]
+        return names, sum(file.rows for file in files)
 
 
 class Exporter:
@@ -159,17 +143,21 @@ class Exporter:
 
     def _write(self, path: str, is_full: bool) -> tuple[dict[str, int], str]:
         """Write a folder; return the rows of each table, and the checksum of its file of checksums."""
-        rows = {}
+        rows, names = {}, []
         with new_folder(path) as (part, about):
+            uri = self._place.uri_of(os.path.basename(path))
             if is_full:
                 with open(os.path.join(part, "__model__"), "wb") as file:
                     file.write(self._model.serialize_to_string())
             for var in self._vars:
                 self._write_array(part, var.name)
             for table in self._tables:
-                rows[table.name] = table.write(part, is_full)
-            files = ["__model__"] * is_full + [var.name for var in self._vars] + [f"{table.name}.rows" for table in self._tables]
-            own = checksums.write(part, files)
+                of_table, rows[table.name] = table.write(uri or os.path.abspath(part), part, is_full)
+                names += of_table
+            if len(set(names)) != len(names):
+                raise InvalidArgumentError(f"Exporter: tables {sorted(rows)} have files of one name; rename a table")
+            files = ["__model__"] * is_full + [var.name for var in self._vars] + names * (uri is None)
+            own = checksums.write(part, files, self._place.lines_of(os.path.basename(path), names))
             about.write(b'{"format": 2}\n')
         return rows, own
 

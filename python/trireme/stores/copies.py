@@ -20,6 +20,27 @@ from .names import is_uri, join, place
 from .writing import info_of
 
 
+_copies: dict[str, str] = {}          # local folders that are open now, and the folders of stores that they stand for
+
+
+def original(path: str) -> str | None:
+    """Return the URI of a file in an open copy of a store's folder; None: it is a file of this machine."""
+    for local, folder in list(_copies.items()):
+        if path.startswith(local + os.sep):
+            return join(folder, path[len(local) + 1:])
+    return None
+
+
+@contextlib.contextmanager
+def _copy_of(folder: str) -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="trireme-store-") as local, shown_as(local, folder):
+        _copies[local] = folder
+        try:
+            yield local
+        finally:
+            del _copies[local]
+
+
 @contextlib.contextmanager
 def shown_as(local: str, folder: str) -> Iterator[None]:
     """Let errors name the folder in the store, and not its copy."""
@@ -32,15 +53,15 @@ def shown_as(local: str, folder: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def readable(folder: str | os.PathLike[str]) -> Iterator[str]:
-    """Yield a local folder with the files of ``folder``, which may be a URI."""
+def readable(folder: str | os.PathLike[str], wants: Callable[[str], bool] = lambda name: True) -> Iterator[str]:
+    """Yield a local folder with the files of ``folder``, which may be a URI; of a store those whose names ``wants`` wants."""
     folder = os.fspath(folder)
     one = place(folder)
     if not one.scheme:
         yield one.path
         return
-    with tempfile.TemporaryDirectory(prefix="trireme-store-") as local, shown_as(local, folder):
-        if not download_folder(folder, local):
+    with _copy_of(one.uri) as local:
+        if not download_folder(folder, local, wants):
             raise NotFoundError(f"there is no file in {one.uri}")
         yield local
 
@@ -57,7 +78,7 @@ def writable(folder: str | os.PathLike[str], last: str = "__model__") -> Iterato
     if not one.scheme:
         yield one.path
         return
-    with tempfile.TemporaryDirectory(prefix="trireme-store-") as local, shown_as(local, folder):
+    with _copy_of(one.uri) as local:
         if info_of(join(folder, last)) is not None:
             download(join(folder, last), os.path.join(local, last))
         yield local
