@@ -67,9 +67,9 @@ def download(name: str, path: str) -> None:
             out.write(content)
 
 
-def download_folder(folder: str, path: str) -> list[str]:
-    """Copy the files of a folder of a store into a local folder; return their names."""
-    names = [name for name, _ in list_files(folder)]
+def download_folder(folder: str, path: str, wants: Callable[[str], bool] = lambda name: True) -> list[str]:
+    """Copy the files of a folder of a store whose names ``wants`` wants into a local folder; return their names."""
+    names = [name for name, _ in list_files(folder) if wants(name)]
     for name in names:
         if os.path.isabs(name) or ".." in name.split("/"):
             raise InvalidArgumentError(f"{folder}: the name {name!r} leads out of the folder")
