@@ -206,7 +206,7 @@ def test_damaged_tables_are_loaded_or_refused(exe, table, tmp_path):
 
 @pytest.mark.parametrize("name, content, text", [
     ("about.json", b"", "about.json' is damaged: JSONDecodeError"), ("about.json", b"{}", "about.json' is damaged: KeyError"),
-    ("about.json", b"\xff", "about.json' is damaged: UnicodeDecodeError"), ("rows-0192.npy", b"", "rows-0192.npy' is damaged: ValueError: EOF")])
+    ("about.json", b"\xff", "about.json' is damaged: UnicodeDecodeError"), ("rows-0192.npy", b"", "rows-0192.npy' is damaged: ValueError")])
 def test_a_damaged_table_is_named(exe, table, name, content, text):
     (table / name).write_bytes(content)
     with fluid.scope_guard(fluid.Scope()), pytest.raises(FormatError, match=text):
