@@ -305,6 +305,9 @@ tr_status tr__manifest_put(const char *dir, const char *folder, const tr_manifes
     uint8_t            *bytes = tr_manifest_pack(&size, manifest);
     /* The checkpoint's folder is safe before the checkpoint counts. */
     tr_status status = dir ? tr_checkpoint_sync_folder(dir) : TR_OK;
+    if (status == TR_OK && size > TR_MANIFEST_MOST)    /* nobody would read it; the next checkpoint is full, and its manifest small */
+        status = tr_fail(TR_EUNSUPPORTED, "the manifest of '%s' would have %zu bytes, and may have %d: make full checkpoints more often", folder,
+                         size, TR_MANIFEST_MOST);
 
     if (status == TR_OK)
         status = tr_checkpoint_file_open(&file, folder, "manifest");

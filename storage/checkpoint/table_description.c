@@ -1,6 +1,7 @@
 /* table_description.c - see table_description.h. */
 #include "storage/checkpoint/table_description.h"
 
+#include "framework/base/memory.h"
 #include "framework/base/name.h"
 #include "storage/table/slots.h"
 #include "storage/table/table_var.h"
@@ -139,26 +140,63 @@ static bool is_alike(const about *a, const about *b)
     return a->dtype == b->dtype && a->width == b->width && a->n_state_values == b->n_state_values;
 }
 
-/* Check that all parts together have each shard of a table once. */
-static tr_status check_whole(const tr_manifest *m, const about *first)
+/* A description, and its part. */
+typedef struct described {
+    const about   *table;
+    const tr_part *part;
+} described;
+
+static int compare_described(const void *left, const void *right)
+{
+    const described *a = left, *b = right;
+    const int        by_name = compare_names(&a->table, &b->table);
+
+    return by_name ? by_name : (a->part > b->part) - (a->part < b->part);
+}
+
+/* Check that the descriptions of one table, in all parts, are alike and that own parts together have each shard once. */
+static tr_status check_whole(const described *all, size_t count)
 {
     bool     seen[TR_SHARDS] = {false};
-    uint32_t count = 0;
+    uint32_t found = 0;
 
-    for (size_t i = 0; i < m->n_parts; i++) {
-        const about *t = tr__find_description(m->parts[i], first->name);
-        if (t && !is_alike(t, first))
-            return tr_fail(TR_EFORMAT, "table '%.200s' has other rows in %s", first->name, m->parts[i]->file);
-        for (uint32_t s = 0; t && !m->parts[i]->has_of_step && s < t->shard_count; s++) {
+    for (size_t i = 0; i < count; i++) {
+        const about *t = all[i].table;
+        if (!is_alike(t, all->table))
+            return tr_fail(TR_EFORMAT, "table '%.200s' has other rows in %s", t->name, all[i].part->file);
+        for (uint32_t s = 0; !all[i].part->has_of_step && s < t->shard_count; s++) {
             if (seen[t->first_shard + s])
-                return tr_fail(TR_EFORMAT, "table '%.200s': shard %u stands twice", first->name, t->first_shard + s);
+                return tr_fail(TR_EFORMAT, "table '%.200s': shard %u stands twice", t->name, t->first_shard + s);
             seen[t->first_shard + s] = true;
-            count++;
+            found++;
         }
     }
-    if (count == TR_SHARDS)
+    if (found == TR_SHARDS)
         return TR_OK;
-    return tr_fail(TR_EFORMAT, "table '%.200s': it has %d shards, %u are there", first->name, TR_SHARDS, count);
+    return tr_fail(TR_EFORMAT, "table '%.200s': it has %d shards, %u are there", all->table->name, TR_SHARDS, found);
+}
+
+/* Tables and parts are many: their descriptions are sorted, so that those of a table stand together. */
+static tr_status check_all_whole(const tr_manifest *m)
+{
+    size_t    count = 0;
+    tr_status status = TR_OK;
+
+    for (size_t i = 0; i < m->n_parts; i++)
+        count += m->parts[i]->n_tables;
+    described *all = tr__must_array(count + 1, sizeof *all);
+    count = 0;
+    for (size_t i = 0; i < m->n_parts; i++)
+        for (size_t j = 0; j < m->parts[i]->n_tables; j++)
+            all[count++] = (described){m->parts[i]->tables[j], m->parts[i]};
+    qsort(all, count, sizeof *all, compare_described);
+    for (size_t from = 0, end; from < count && status == TR_OK; from = end) {
+        for (end = from + 1; end < count && !compare_names(&all[from].table, &all[end].table);)
+            end++;
+        status = check_whole(all + from, end - from);
+    }
+    free(all);
+    return status;
 }
 
 bool tr__tables_have_changes(const tr_part *part)
@@ -190,8 +228,5 @@ tr_status tr__tables_check(tr_manifest *m)
         tr__tables_sort(m->parts[i]);
         TR_TRY(check_part(m->parts[i]));
     }
-    for (size_t i = 0; i < m->n_parts; i++)
-        for (size_t j = 0; j < m->parts[i]->n_tables; j++)
-            TR_TRY(check_whole(m, m->parts[i]->tables[j]));
-    return TR_OK;
+    return check_all_whole(m);
 }
