@@ -132,10 +132,11 @@ tr_status tr__rank_row_files_serve(tr__row_files_of_rank *f)
     }
     if (!atomic_exchange(&f->is_wished, false))
         return TR_OK;
-    f->status = tr_background_begin(&f->background, run, f, "move rows of a table");
-    f->is_under_way = f->status == TR_OK;
+    const tr_status begun = tr_background_begin(&f->background, run, f, "move rows of a table");
+    f->is_under_way = begun == TR_OK;              /* the thread may have ended already, and has said how */
     if (f->is_under_way)
         return TR_OK;
+    f->status = begun;
     f->error = tr__must_strdup(tr_error());
     return tell(f);
 }

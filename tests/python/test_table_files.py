@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
+import cluster
 import numpy as np
 import pytest
+from host_support import three_hosts
+from job_support import LIMIT, Launched, alone, environment, launch_command, launch_under_mpi, needs_mpi
 from job_support import SCRIPT as TRAIN
-from job_support import Launched, alone, environment, launch_under_mpi, needs_mpi
 from store_support import BUCKET, find_store, the_server
 
 import trireme as fluid
@@ -36,6 +39,12 @@ def one(tmp_path_factory):
     alone("--out", folder / "first", "--save", folder / "loaded", script=SCRIPT)
     alone("--out", folder / "on", "--load", folder / "loaded", "--save", folder / "saved", script=SCRIPT)
     return folder
+
+
+@pytest.fixture(scope="module")
+def three():
+    with three_hosts(cluster.missing()) as found:
+        yield found
 
 
 def assert_served(folder, rows):
@@ -104,3 +113,21 @@ def test_parts_and_exports_lie_in_a_store(one, tmp_path, monkeypatch):
                      script=SCRIPT, env=env)
     np.testing.assert_array_equal(rows_of(tmp_path / "saved" / "clicks"), rows_of(one / "saved" / "clicks"))
     assert_served(f"{at}/export", np.load(f"{tmp_path}/b.3.npz")["rows"])
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_where_hosts_share_no_folder_the_trainer_moves_the_rows(one, three, tmp_path):
+    """/tmp is another one on each host: the servers do not see the folder of trainer 0's."""
+    def run(*args):
+        command = launch_command(3, 1, *args, script=SCRIPT, options=("--hostfile", three.hostfile, "--ssh", three.ssh, "--timeout", 100))
+        done = subprocess.run(three.command(command), env=environment(), capture_output=True, text=True, timeout=LIMIT, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    run("--out", three.folder / "a", "--save", "/tmp/private", "--export", "/tmp/export")
+    run("--out", three.folder / "b", "--load", "/tmp/private", "--save", three.folder / "saved")
+    np.testing.assert_array_equal(rows_of(three.folder / "saved" / "clicks"), rows_of(one / "saved" / "clicks"))
+    seen = [host for host in ("h1", "h2", "h3") if three.run(["ls", "/tmp/private"], host).returncode == 0]
+    files = three.run(["sh", "-c", "ls /tmp/private/clicks /tmp/export/full-000000001"], seen[0]).stdout.split()
+    assert len(seen) == 1 and {"rows-0000.npy", "rows-0342.npy", "clicks.rows", "clicks.0342.rows"} <= set(files)
+    # DEBUG
