@@ -59,6 +59,8 @@ class Case:
         kinds = dice.choices(list(KINDS), list(KINDS.values()), k=dice.randint(0, 3))
         self.mishaps = [Mishap(kind, i == 0 and dice.random() < 0.2, dice.uniform(0, 0.8), dice.getrandbits(30))
                         for i, kind in enumerate(kinds) if kind != "ask to stop" or self.keeps]
+        if self.keeps and dice.random() < 0.5:
+            self.keeps += ("--checkpoint-full-every", dice.randint(2, 6))      # chains of what has changed
 
     # -- what is trained: the arguments of a script of tests/python/jobs -----------------------------------------------
 
