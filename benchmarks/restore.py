@@ -2,11 +2,11 @@
 
     python benchmarks/restore.py [--gigabytes 8] [--dense 0] [--width 256] [--readers 2,3] [--folder DIR] [--rounds 3]
 
-Four servers train a table under Adagrad, and with --dense (megabytes) a dense parameter, and write one checkpoint. Then, in turns: as many
-threads as there are servers read the files whole; a job goes on from the checkpoint. Its time is that of all servers' reading: of the
-trainer's first question where it goes on. The same with the files in the page cache is what comparing and making rows take: on machines
-whose CPUs are few beside the speed of their disk, that is the floor. It also prints by how much trainer 0's memory grew. Needs memory and disk
-space for the state.
+Four servers train a table under Adagrad, and with --dense (megabytes) a dense parameter, and write one checkpoint. Then, in turns: as
+many threads as there are servers read the files whole; a job goes on from the checkpoint. Its time is that of all servers' reading: of
+the trainer's first question where it goes on. The same with the files in the page cache is what comparing and making rows take: on
+machines whose CPUs are few beside the speed of their disk, that is the floor. It also prints by how much trainer 0's memory grew. Needs
+memory and disk space for the state.
 """
 
 from __future__ import annotations
