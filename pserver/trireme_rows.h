@@ -36,7 +36,7 @@ TR_API tr_status tr_table_cut_files(int *first, int *count, const tr_scope *scop
 TR_API tr_status tr_table_save_files(const tr_scope *scope, const char *name, int count, tr_table_file *files);
 /* Let the table of a variable have the rows of these files, with `head`s, and no others. `later`: they are read when they are wanted; so a
  * trainer lets the servers read the first rows, at the setup, and the rows of tr_job_set_rows, and a damaged file is told of then.
- * TR_EFORMAT: a file is damaged. TR_ENOTFOUND: there is none. */
+ * TR_EFORMAT: a file is damaged, and the table is empty. TR_ENOTFOUND: there is none. */
 TR_API tr_status tr_table_load_files(const tr_scope *scope, const char *name, int count, const tr_table_file *files, bool later);
 
 /* Put packed rows into the table of a variable. `clear`: remove its present rows first. In a job the first step begins with the rows of

@@ -287,7 +287,10 @@ tr_status tr_table_load_files(const tr_scope *scope, const char *name, int count
         own->file[i].path = tr__must_strdup(files[i].path);
     }
     tr_table_var_read_later(tv, own);
-    return later ? TR_OK : tr_table_var_table(&table, tv);
+    const tr_status status = later ? TR_OK : tr_table_var_table(&table, tv);
+    if (status != TR_OK)
+        tr_table_var_read_later(tv, NULL);
+    return status;
 }
 
 /* == rows that are set between two steps ========================================================== */

@@ -1,6 +1,7 @@
 /* checkpoint.c - names of files, and the manifest as bytes. Parsing checks everything that can be checked without the parts. */
 #include "storage/checkpoint/checkpoint.h"
 
+#include "storage/checkpoint/shard_list.h"
 #include "storage/checkpoint/table_description.h"
 #include "storage/util/crc32c.h"
 
@@ -20,7 +21,7 @@
 static const char MAGIC[8] = "TRIRECKP";
 
 /* Older readers refuse a manifest of coded rows by its version. */
-enum { VERSION = 1, VERSION_OF_CODES = 2, CHUNK_MIN = 4096, CHUNK_MAX = 1 << 30 };
+enum { VERSION = 1, VERSION_OF_LISTS = 2, CHUNK_MIN = 4096, CHUNK_MAX = 1 << 30 };
 
 /* == names ==================================================================================== */
 
@@ -61,9 +62,12 @@ tr_status tr_checkpoint_rows_parse(tr_checkpoint_rows *out, const char *name)
 
 uint8_t *tr_part_pack(size_t *size, const tr_part *part)
 {
-    *size = trireme__checkpoint__part__get_packed_size(part);
+    tr_part *listed = tr__shards_list(part);
+
+    *size = trireme__checkpoint__part__get_packed_size(listed);
     uint8_t *bytes = tr__must_alloc(*size + 1);
-    trireme__checkpoint__part__pack(part, bytes);
+    trireme__checkpoint__part__pack(listed, bytes);
+    tr__shards_list_free(listed);
     return bytes;
 }
 
@@ -71,7 +75,12 @@ tr_part *tr_part_parse(const uint8_t *bytes, size_t size)
 {
     if (tr__message_check_strings(&trireme__checkpoint__part__descriptor, bytes, size) != TR_OK)
         return NULL;
-    return trireme__checkpoint__part__unpack(NULL, size, bytes);
+    tr_part *part = trireme__checkpoint__part__unpack(NULL, size, bytes);
+    if (part && tr__shards_expand(part) != TR_OK) {
+        tr_part_free(part);
+        return NULL;
+    }
+    return part;
 }
 
 void tr_part_free(tr_part *part)
@@ -151,6 +160,7 @@ static tr_status check_manifest(tr_manifest *m)
     if (m->step > INT64_MAX || m->created > INT64_MAX || m->base_step > INT64_MAX)
         return tr_fail(TR_EFORMAT, "step %llu, since %llu", (unsigned long long)m->step, (unsigned long long)m->base_step);
     for (size_t i = 0; i < m->n_parts; i++) {
+        TR_TRY(tr__shards_expand(m->parts[i]));
         TR_TRY(check_part(m->parts[i]));
         for (size_t j = 0; j < i; j++)
             if (!strcmp(m->parts[i]->file, m->parts[j]->file))
@@ -179,8 +189,8 @@ tr_status tr_manifest_parse(tr_manifest **out, const uint8_t *bytes, size_t size
         return bad(path, "this is no manifest of a checkpoint");
     const uint32_t version = tr_get_u32(bytes + 8), expected = tr_get_u32(bytes + 12);
     const uint64_t length = tr_get_u64(bytes + 16);
-    if (version < VERSION || version > VERSION_OF_CODES)
-        return tr_fail(TR_EFORMAT, "'%s': version %u of the format; %d to %d are known", path, version, VERSION, VERSION_OF_CODES);
+    if (version < VERSION || version > VERSION_OF_LISTS)
+        return tr_fail(TR_EFORMAT, "'%s': version %u of the format; %d to %d are known", path, version, VERSION, VERSION_OF_LISTS);
     if (length != size - TR_MANIFEST_HEADER)
         return tr_fail(TR_EFORMAT, "'%s': expected %llu bytes, found %zu", path,
                        (unsigned long long)length + TR_MANIFEST_HEADER, size);
@@ -200,23 +210,29 @@ tr_status tr_manifest_parse(tr_manifest **out, const uint8_t *bytes, size_t size
     return TR_OK;
 }
 
-static bool has_codes(const tr_manifest *m)
+static bool has_tables(const tr_manifest *m)
 {
     for (size_t i = 0; i < m->n_parts; i++)
-        for (size_t j = 0; j < m->parts[i]->n_tensors; j++)
-            if (m->parts[i]->tensors[j]->code)
-                return true;
+        if (m->parts[i]->n_tables)
+            return true;
     return false;
 }
 
 uint8_t *tr_manifest_pack(size_t *size, const tr_manifest *manifest)
 {
-    const size_t length = trireme__checkpoint__manifest__get_packed_size(manifest);
-    uint8_t     *bytes = tr__must_alloc(length + TR_MANIFEST_HEADER);
+    tr_manifest listed = *manifest;
 
-    trireme__checkpoint__manifest__pack(manifest, bytes + TR_MANIFEST_HEADER);
+    listed.parts = tr__must_array(manifest->n_parts + 1, sizeof *listed.parts);
+    for (size_t i = 0; i < manifest->n_parts; i++)
+        listed.parts[i] = tr__shards_list(manifest->parts[i]);
+    const size_t length = trireme__checkpoint__manifest__get_packed_size(&listed);
+    uint8_t     *bytes = tr__must_alloc(length + TR_MANIFEST_HEADER);
+    trireme__checkpoint__manifest__pack(&listed, bytes + TR_MANIFEST_HEADER);
+    for (size_t i = 0; i < manifest->n_parts; i++)
+        tr__shards_list_free(listed.parts[i]);
+    free(listed.parts);
     memcpy(bytes, MAGIC, sizeof MAGIC);
-    tr_put_u32(bytes + 8, has_codes(manifest) ? VERSION_OF_CODES : VERSION);
+    tr_put_u32(bytes + 8, has_tables(manifest) ? VERSION_OF_LISTS : VERSION);
     tr_put_u32(bytes + 12, tr_crc32c(0, bytes + TR_MANIFEST_HEADER, length));
     tr_put_u64(bytes + 16, length);
     *size = length + TR_MANIFEST_HEADER;
