@@ -5,7 +5,8 @@
  * entry is a tr_part_tensor. docs/formats.md has the list. */
 #pragma once
 
-#include "storage/checkpoint/checkpoint.h"
+#include "framework/base/status.h"
+#include "storage/checkpoint/checkpoint_messages.h"
 
 /* A copy of a part with lists in the place of such entries. It shares everything else with `part`. */
 tr_part  *tr__shards_list(const tr_part *part);

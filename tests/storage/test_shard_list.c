@@ -1,6 +1,7 @@
 /* test_shard_list.c - entries of tables' shards come out of their lists as they went in; damaged lists are refused. */
 #include "storage/checkpoint/shard_list.h"
 
+#include "storage/checkpoint/checkpoint.h"
 #include "tests/support/expect.h"
 
 #include <stdlib.h>
