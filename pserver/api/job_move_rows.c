@@ -98,7 +98,7 @@ static void free_texts(tr_client_move *move, int count)
 
 /* == saving ====================================================================================== */
 
-/* Write the rows from here, whoever has them. */
+/* This process writes the file. It reads the rows from the servers, or from its own table. */
 static tr_status save_here(tr_table_file *file, const tr_table_config *config, const tr_scope *scope, const char *name)
 {
     void   *rows = NULL;

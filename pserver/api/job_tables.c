@@ -300,15 +300,6 @@ tr_status tr__job_forget_rows(tr_job *job, int table)
     return TR_OK;
 }
 
-static tr_status pack_newer(tr__read_call *call, const tr_table *table, uint64_t stride)
-{
-    tr_client_pack *pack = &call->pack;
-
-    TR_TRY(tr_table_pack(table, call->shard, &pack->data, &pack->bytes));
-    pack->bytes = tr_table_keep_newer(pack->data, pack->bytes, stride, call->since);
-    return TR_OK;
-}
-
 /* The rows of a variable of this process. A failure frees the calls. */
 static tr_status pack_shards(tr__read_call *call, int count, const tr_scope *scope, const char *name)
 {
@@ -319,7 +310,7 @@ static tr_status pack_shards(tr__read_call *call, int count, const tr_scope *sco
     TR_TRY_GOTO(done, tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_table_read_rows", name));
     TR_TRY_GOTO(done, tr_table_var_table(&table, tv));
     for (int i = 0; i < count; i++)
-        TR_TRY_GOTO(done, pack_newer(&call[i], table, tr_table_stride(&tv->config)));
+        TR_TRY_GOTO(done, tr_table_pack_newer(table, call[i].shard, call[i].since, &call[i].pack.data, &call[i].pack.bytes));
     return TR_OK;
 done:
     for (int i = 0; i < count; i++)

@@ -31,7 +31,7 @@ typedef struct tr__rank {
     tr_weak       *job;               /* that this rank is in, for executors: it ends with the job, and in a forked child */
     struct tr__saving *saving;        /* a server's part of checkpoints: rank_saving.h */
     struct tr__restoring *restoring;  /* of the one that the job goes on from: rank_restoring.h */
-    struct tr__row_files_of_rank *row_files; /* that the server writes or reads: rank_row_files.h */
+    struct tr__moving *moving;        /* rows of tables into files, and out of them: rank_moving.h */
     tr__client_watch watch;
     tr__driver    *driver;            /* opaque */
 

@@ -123,7 +123,7 @@ typedef struct tr__written {
     X(FROZEN,          frozen,          tr_status) \
     X(WRITTEN,         written,         tr__written)
 
-#define TR__PLAIN_SERVER_COMMANDS(X) X(SNAPPED) X(RESTORED) X(ROW_FILE)
+#define TR__PLAIN_SERVER_COMMANDS(X) X(SNAPPED) X(RESTORED) X(MOVED)
 
 typedef enum tr__command_kind {
 #define TR__KIND(kind, ...) TR__##kind,

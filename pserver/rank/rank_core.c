@@ -6,9 +6,9 @@
 #include "pserver/observe/runlog.h"
 #include "pserver/rank/rank_commands.h"
 #include "pserver/rank/rank_driver.h"
+#include "pserver/rank/rank_moving.h"
 #include "pserver/rank/rank_options.h"
 #include "pserver/rank/rank_restoring.h"
-#include "pserver/rank/rank_row_files.h"
 #include "pserver/rank/rank_saving.h"
 #include "pserver/rank/rank_store.h"
 #include "pserver/util/wake.h"
@@ -202,7 +202,7 @@ static void client_command(tr_client *client, const tr__command *c)
 {
     switch ((tr__command_kind)c->head.kind) {
     case TR__SETUP:           set_up(client, c->setup); break;
-    case TR__JOIN: tr_client_join_all(client, c->join->server); break;
+    case TR__JOIN:            tr_client_join_all(client, c->join->server); break;
     case TR__SET:             set(client, &c->set); break;
     case TR__PUSH:            tr_client_push(client, c->push.block, c->push.data, c->push.weight); break;
     case TR__PUSH_COMPRESSED:
@@ -213,7 +213,7 @@ static void client_command(tr_client *client, const tr__command *c)
     case TR__PULL:            pull(client, c->pull); break;
     case TR__PULL_ROWS:       tr_client_pull_rows(client, c->pull_rows); break;
     case TR__READ_ROWS:       read_rows(client, c->read_rows); break;
-    case TR__MOVE_ROWS: tr_client_move_rows(client, c->move_rows); break;
+    case TR__MOVE_ROWS:       tr_client_move_rows(client, c->move_rows); break;
     case TR__WRITE_ROWS:      write_rows(client, c->write_rows); break;
     case TR__PUSH_ROWS:       tr_client_push_rows(client, c->push_rows); break;
     case TR__STAY:            tr_client_drain(client); break;
@@ -256,12 +256,12 @@ static void written(tr_server *server, const tr__written *written)
     free(written->error);
 }
 
-static void row_file(tr__driver *d)
+static void moved(tr__driver *d)
 {
     const tr_table_file *file;
     void                *rows;
     uint64_t             bytes;
-    const tr_status      status = tr__rank_row_files_take(&file, &rows, &bytes, d->rank->row_files);
+    const tr_status      status = tr__moving_take(&file, &rows, &bytes, d->rank->moving);
 
     tr_server_row_file(d->server, status, file, rows, bytes);
 }
@@ -274,7 +274,7 @@ static void server_command(tr__driver *d, const tr__command *c)
     case TR__FROZEN:  tr_server_frozen(d->server, c->frozen); break;
     case TR__SNAPPED: tr_server_snapped(d->server, tr__clock()); break;
     case TR__WRITTEN: written(d->server, &c->written); break;
-    case TR__ROW_FILE: row_file(d); break;
+    case TR__MOVED:   moved(d); break;
     case TR__RESTORED: tr_server_restored(d->server, tr__restoring_finish(d->rank->restoring)); break;
     default:          break;                       /* a client's commands */
     }

@@ -6,11 +6,11 @@
 #include "pserver/observe/runlog.h"
 #include "pserver/observe/trace.h"
 #include "pserver/rank/rank_core.h"
+#include "pserver/rank/rank_moving.h"
 #include "pserver/rank/rank_options.h"
 #include "pserver/rank/rank_profile.h"
 #include "pserver/rank/rank_runlog.h"
 #include "pserver/rank/rank_restoring.h"
-#include "pserver/rank/rank_row_files.h"
 #include "pserver/rank/rank_saving.h"
 #include "pserver/transport/transport.h"
 #include "pserver/util/rank_end.h"
@@ -116,7 +116,7 @@ void tr__rank_init(tr__rank *rank, tr_role role, const tr_job_options *options, 
     rank->job = tr__weak_new(watch->self);
     rank->saving = tr__saving_new(rank);
     rank->restoring = tr__restoring_new(rank);
-    rank->row_files = tr__rank_row_files_new(rank);
+    rank->moving = tr__moving_new(rank);
     if (role != TR_ROLE_TRAINER)
         rank->program = tr_server_program_new(rank->job, &rank->applied);
 }
@@ -126,7 +126,7 @@ void tr__rank_deinit(tr__rank *rank)
     tr__driver_free(rank->driver);
     tr__saving_free(rank->saving);
     tr__restoring_free(rank->restoring);
-    tr__rank_row_files_free(rank->row_files);
+    tr__moving_free(rank->moving);
     tr_trainer_meter_free(rank->meter);
     tr_server_program_free(rank->program);
     tr__weak_release(rank->job);
@@ -188,7 +188,7 @@ void tr__rank_end_records(tr__rank *rank, tr_status status)
 tr_status tr__rank_leave(tr__rank *rank, bool is_well)
 {
     tr__saving_end(rank->saving);
-    tr__rank_row_files_end(rank->row_files);
+    tr__moving_end(rank->moving);
     const tr_status left = tr_comm_leave(rank->comm, is_well, tr__seconds(rank->options.wait_timeout), &must_exit);
 
     if (is_well && left == TR_OK && rank->program && !rank->is_abandoned)

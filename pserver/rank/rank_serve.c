@@ -4,9 +4,9 @@
 #include "framework/base/memory.h"
 #include "pserver/core/base/gathering.h"
 #include "pserver/rank/rank_commands.h"
+#include "pserver/rank/rank_moving.h"
 #include "pserver/rank/rank_options.h"
 #include "pserver/rank/rank_restoring.h"
-#include "pserver/rank/rank_row_files.h"
 #include "pserver/rank/rank_saving.h"
 #include "pserver/util/wake.h"
 
@@ -59,12 +59,12 @@ tr_status tr__rank_serve(tr__rank *rank)
         TR_TRY(serve_frozen(rank));
         TR_TRY(tr__saving_serve(rank->saving));
         TR_TRY(tr__restoring_serve(rank->restoring));
-        TR_TRY(tr__rank_row_files_serve(rank->row_files));
+        TR_TRY(tr__moving_serve(rank->moving));
         TR_TRY(tr_comm_status(rank->comm));
         if (atomic_load(&rank->is_replacement) || atomic_load(&rank->is_done))
             return TR_OK;
         if (atomic_load(&rank->has_update) || atomic_load(&rank->wants_frozen) || tr__saving_is_due(rank->saving) ||
-            tr__rank_row_files_is_due(rank->row_files))
+            tr__moving_is_due(rank->moving))
             continue;
         const int64_t from = tr__clock();
         tr__bell_wait(&rank->bell, seen, 50000000);

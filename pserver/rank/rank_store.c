@@ -2,9 +2,9 @@
 #include "pserver/rank/rank_store.h"
 
 #include "pserver/rank/rank_driver.h"
+#include "pserver/rank/rank_moving.h"
 #include "pserver/rank/rank_options.h"
 #include "pserver/rank/rank_restoring.h"
-#include "pserver/rank/rank_row_files.h"
 #include "pserver/rank/rank_saving.h"
 #include "pserver/util/wake.h"
 
@@ -59,12 +59,12 @@ static void fill(void *worker)
 
 static void save_rows(void *worker, uint32_t index, const tr_table_file *file, void *packed, uint64_t bytes)
 {
-    tr__rank_row_files_save(((tr__driver *)worker)->rank->row_files, index, file, packed, bytes);
+    tr__moving_save(((tr__driver *)worker)->rank->moving, index, file, packed, bytes);
 }
 
 static void load_rows(void *worker, uint32_t index, const tr_table_file *file)
 {
-    tr__rank_row_files_load(((tr__driver *)worker)->rank->row_files, index, file);
+    tr__moving_load(((tr__driver *)worker)->rank->moving, index, file);
 }
 
 static void freeze(void *worker)

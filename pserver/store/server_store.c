@@ -158,11 +158,13 @@ static tr_status rows_before(void *self, uint32_t index, const int64_t *keys, in
     return tr_table_pull_before(table(self, index), out, keys, n);
 }
 
-static tr_status read_rows(void *self, uint32_t index, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes)
+static tr_status read_rows(void *self, uint32_t index, uint32_t shard, bool are_candidates, uint32_t since, void **out, uint64_t *bytes)
 {
     if (are_candidates)
         return tr_table_pack_candidates(table(self, index), shard, out, bytes);
-    return shard == TR_SHARDS ? tr_table_part_pack(table(self, index), out, bytes) : tr_table_pack(table(self, index), shard, out, bytes);
+    if (shard == TR_SHARDS)
+        return tr_table_part_pack(table(self, index), out, bytes);
+    return tr_table_pack_newer(table(self, index), shard, since, out, bytes);
 }
 
 static tr_status write_rows(void *self, const tr_form_write_rows *what, const void *bytes, uint64_t count)

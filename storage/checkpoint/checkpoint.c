@@ -20,7 +20,7 @@
 
 static const char MAGIC[8] = "TRIRECKP";
 
-/* Older readers refuse a manifest of coded rows by its version. */
+/* A reader that knows no lists of shards (shard_list.h) refuses a manifest that has them by its version. */
 enum { VERSION = 1, VERSION_OF_LISTS = 2, CHUNK_MIN = 4096, CHUNK_MAX = 1 << 30 };
 
 /* == names ==================================================================================== */

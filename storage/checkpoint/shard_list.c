@@ -5,6 +5,7 @@
 
 #include "framework/base/memory.h"
 #include "framework/base/status.h"
+#include "storage/checkpoint/table_description.h"
 #include "storage/table/slots.h"
 
 typedef Trireme__Checkpoint__Table   about;
@@ -57,27 +58,18 @@ static void put_entry(list *l, const tr_part_tensor *t)
     l->end = t->offset + t->bytes;
 }
 
-/* Entries of a table stand together, so the search begins where the last one has ended. Returns n_tables: there is no such table. */
-static size_t find_table(const tr_part *part, size_t hint, const char *name)
+/* `tables` are the copies that the part's sorted descriptions point at, `lists` those of their shards. */
+static void list_entries(tr_part *to, const tr_part *part, const about *tables, list *lists)
 {
-    for (size_t i = 0; i < part->n_tables; i++) {
-        const size_t at = (hint + i) % part->n_tables;
-        if (!strcmp(part->tables[at]->name, name))
-            return at;
-    }
-    return part->n_tables;
-}
-
-static void list_entries(tr_part *to, const tr_part *part, list *lists)
-{
-    size_t table = 0;
+    const about *table = NULL;
 
     to->n_tensors = 0;
     for (size_t i = 0; i < part->n_tensors; i++) {
         tr_part_tensor *t = part->tensors[i];
-        const size_t    found = t->kind == TRIREME__CHECKPOINT__KIND__TABLE ? find_table(part, table, t->name) : part->n_tables;
-        if (found < part->n_tables && fits(&lists[found], t))
-            put_entry(&lists[table = found], t);
+        if (!table || strcmp(table->name, t->name) != 0)       /* entries of a table stand together */
+            table = tr__find_description(to, t->name);
+        if (table && fits(&lists[table - tables], t))
+            put_entry(&lists[table - tables], t);
         else
             to->tensors[to->n_tensors++] = t;
     }
@@ -92,12 +84,15 @@ tr_part *tr__shards_list(const tr_part *part)
     *to = *part;
     to->tensors = tr__must_array(part->n_tensors + 1, sizeof *to->tensors);
     to->tables = tr__must_array(part->n_tables + 1, sizeof *to->tables);
-    list_entries(to, part, lists);
     for (size_t i = 0; i < part->n_tables; i++) {
         tables[i] = *part->tables[i];
+        to->tables[i] = &tables[i];
+    }
+    tr__tables_sort(to);
+    list_entries(to, part, tables, lists);
+    for (size_t i = 0; i < part->n_tables; i++) {
         tables[i].has_shards = lists[i].size > 0;
         tables[i].shards = (ProtobufCBinaryData){lists[i].size, lists[i].data};
-        to->tables[i] = &tables[i];
     }
     to->tables[part->n_tables] = tables;               /* for tr__shards_list_free */
     free(lists);

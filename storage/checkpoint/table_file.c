@@ -9,6 +9,7 @@
 #include "framework/base/memory.h"
 #include "storage/stores/object_store.h"
 #include "storage/table/row_file.h"
+#include "storage/util/buffer.h"
 #include "storage/util/crc32c.h"
 
 enum { COUNT_DIGITS = 20, BLOCK = 1 << 20 };
@@ -159,19 +160,17 @@ static tr_status check_size(const reading *r)
                                       (unsigned long long)size, (unsigned long long)expected, (long long)r->file->rows);
 }
 
-static void keep(reading *r, const char *row)
+static tr_status keep(reading *r, const char *row)
 {
     int64_t key;
 
     memcpy(&key, row, sizeof key);
     if (tr_slots_shard(key) - r->first >= r->count)
-        return;
-    if (r->kept_bytes + r->stride > r->capacity) {
-        r->capacity = 2 * r->capacity + r->stride;
-        r->kept = tr__must_realloc(r->kept, r->capacity);
-    }
+        return TR_OK;
+    TR_TRY(tr_buffer_reserve(&r->kept, &r->capacity, r->kept_bytes + r->stride, 1));
     memcpy(r->kept + r->kept_bytes, row, r->stride);
     r->kept_bytes += r->stride;
+    return TR_OK;
 }
 
 static tr_status read_rows(reading *r)
@@ -185,7 +184,7 @@ static tr_status read_rows(reading *r)
         status = r->place->read(r->range, block, rows * r->stride);
         r->crc = tr_crc32c(r->crc, block, status == TR_OK ? rows * r->stride : 0);
         for (uint64_t i = 0; i < rows && status == TR_OK; i++)
-            keep(r, block + i * r->stride);
+            status = keep(r, block + i * r->stride);
         left -= rows;
     }
     free(block);

@@ -1,6 +1,6 @@
 /* table_file.h - a part of a sparse table as a file of its own: rows for NumPy, which save_persistables writes, or rows for serving.
  *
- * Who has the rows writes the file, and who wants them reads it: a process alone, or each server of a job. */
+ * A process that runs alone writes and reads such files itself. In a job each server writes and reads those with its shards. */
 #pragma once
 
 #include "storage/checkpoint/place.h"

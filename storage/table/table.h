@@ -102,8 +102,8 @@ tr_status tr_table_put(tr_table *table, const tr_table_row *row);
 /* Pack the rows of a shard. Each row has its key (i64), updates, last step (u32), values in the table's type, padded to 4, and states
  * (f32), padded to 8: in all `row_bytes` of the report. *out is malloc'ed. */
 tr_status tr_table_pack(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes);
-/* Remove from packed rows of `stride` bytes those that no update after `since` touched; 0: keep all. Returns the bytes that are left. */
-uint64_t  tr_table_keep_newer(void *packed, uint64_t bytes, uint64_t stride, uint32_t since);
+/* The same, but only rows that an update after `since` touched; 0: all. */
+tr_status tr_table_pack_newer(const tr_table *table, uint32_t shard, uint32_t since, void **out, uint64_t *bytes);
 /* Add packed rows of a table of the same type, width and states. TR_EFORMAT: the bytes are no such rows. */
 tr_status tr_table_unpack(tr_table *table, const void *rows, uint64_t bytes);
 /* Pack and unpack candidates, which are keys that are counted and have no row yet. A candidate is packed as key, updates, last step, 16 bytes each. */

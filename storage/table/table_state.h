@@ -1,5 +1,5 @@
-/* table_state.h - the inside of a table, shared by table.c (start and end), table_admission.c (which keys have rows) and table_rows.c
- * (reading and writing rows). */
+/* table_state.h - the inside of a table, shared by table.c (start and end), table_admission.c (which keys have rows), table_rows.c (reading
+ * and writing rows) and table_shards.c (whole shards). */
 #pragma once
 
 #include "storage/table/changes.h"

@@ -80,9 +80,9 @@ static void rows_of(void *self, uint32_t index, const int64_t *keys, int64_t n, 
     memset(hints, 0, (size_t)n * sizeof *hints);
 }
 
-static tr_status read_rows(void *self, uint32_t index, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes)
+static tr_status read_rows(void *self, uint32_t index, uint32_t shard, bool are_candidates, uint32_t since, void **out, uint64_t *bytes)
 {
-    (void)self, (void)index, (void)shard, (void)are_candidates;
+    (void)self, (void)index, (void)shard, (void)are_candidates, (void)since;
     *out = calloc(1, ROW);
     *bytes = ROW;
     return TR_OK;

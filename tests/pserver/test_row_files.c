@@ -5,14 +5,14 @@
 
 #include <stdio.h>
 
-enum { STRIDE = 24, TABLE_SHARDS = 1024 };
+enum { STRIDE = 24 };
 
 /* A store whose table has in shard s one row, of key s and update s. It writes and reads nothing: the test says how that went. */
 static int     saved, loaded, written;
 static char    path_of_file[64];
 static int64_t rows_of_file;
 
-static tr_status read_rows(void *self, uint32_t index, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes)
+static tr_status read_rows(void *self, uint32_t index, uint32_t shard, bool are_candidates, uint32_t since, void **out, uint64_t *bytes)
 {
     const int64_t  key = shard;
     const uint32_t numbers[2] = {1, shard};
@@ -23,7 +23,7 @@ static tr_status read_rows(void *self, uint32_t index, uint32_t shard, bool are_
     *out = calloc(1, STRIDE);
     memcpy(*out, &key, 8);
     memcpy((char *)*out + 8, numbers, 8);
-    *bytes = STRIDE;
+    *bytes = since && shard <= since ? 0 : STRIDE;
     return TR_OK;
 }
 
@@ -57,49 +57,23 @@ static void load(void *worker, uint32_t index, const tr_table_file *file)
     loaded++;
 }
 
-static tr_status set_up(void *self, const Trireme__Pserver__Setup *setup, const tr_policy *policy, const void *packed, uint64_t bytes,
-                        bool resume)
-{
-    (void)self;
-    (void)policy;
-    (void)packed;
-    (void)bytes;
-    (void)resume;
-    assert_int_equal(setup->n_tables, 1);
-    return TR_OK;
-}
-
 static void apply(void *worker, const tr_update *update)
 {
     (void)worker;
     applying = update->number;
 }
 
-static rig make_with_table(const char *mode, bool all_join)
+static rig make_with_files(const char *mode, bool all_join)
 {
-    tr_store                store = plain_store();
-    Trireme__Pserver__Setup setup = TRIREME__PSERVER__SETUP__INIT;
-    Trireme__Pserver__Table table = TRIREME__PSERVER__TABLE__INIT, *tables = &table;
-    uint8_t                 packed[512];
+    tr_store store = plain_store();
 
     saved = loaded = written = 0;
-    store.setup = set_up;
     store.apply = apply;
     store.read_rows = read_rows;
     store.write_rows = write_rows;
     store.save_rows = save;
     store.load_rows = load;
-    rig r = make_of(1, 2, &store);
-    table.name = (char *)"t";
-    table.dtype = TR_FP32;
-    table.width = 2;
-    table.shard_count = TABLE_SHARDS;
-    setup.mode = (char *)(uintptr_t)mode;
-    setup.chunk_bytes = CHUNK;
-    setup.n_tables = 1;
-    setup.tables = &tables;
-    const size_t size = trireme__pserver__setup__pack(&setup, packed);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SETUP, .bytes = size}, packed);
+    rig r = make_with_table(&store, mode);
     for (int i = TRAINER0; all_join && i <= TRAINER1; i++)
         say_join(&r, i);
     return r;
@@ -158,7 +132,7 @@ static int take_files(rig *r, int to, tr_wire *last, char *text)
 
 TEST(files_are_written_one_at_a_time_and_told_of)
 {
-    rig     r = make_with_table("sync", true);
+    rig     r = make_with_files("sync", true);
     tr_wire told = {0};
     char    text[256];
 
@@ -181,7 +155,7 @@ TEST(files_are_written_one_at_a_time_and_told_of)
 
 TEST(a_file_waits_for_an_update)
 {
-    rig r = make_with_table("sync", true);
+    rig r = make_with_files("sync", true);
 
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_STEP_END, .step_end = {.step = 1, .is_idle = true}}, NULL);
     say_file(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SAVE_ROWS, .save_rows = {.step = 1, .shards = 1}}, "/a");
@@ -195,7 +169,7 @@ TEST(a_file_waits_for_an_update)
 
 TEST(a_dead_trainers_file_is_written_and_nobody_is_told)
 {
-    rig     r = make_with_table("async", true);
+    rig     r = make_with_files("async", true);
     tr_wire told = {0};
     char    text[256];
 
@@ -214,7 +188,7 @@ TEST(a_dead_trainers_file_is_written_and_nobody_is_told)
 
 TEST(first_rows_come_from_files_before_trainer_0_joins)
 {
-    rig     r = make_with_table("sync", false);
+    rig     r = make_with_files("sync", false);
     tr_wire told = {0};
     char    text[256];
 
@@ -242,16 +216,16 @@ TEST(wrong_requests_are_refused)
     } wrong[] = {{0, 0}, {0, TABLE_SHARDS + 1}, {TABLE_SHARDS, 1}, {1, UINT32_MAX}};
 
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        rig r = make_with_table("sync", true);
+        rig r = make_with_files("sync", true);
         say_save(&r, TRAINER0, wrong[i].shard, wrong[i].shards, 0, "/a");
         EXPECT_REFUSED(&r, "which this server does not have");
         unmake(&r);
     }
-    rig r = make_with_table("sync", false);
+    rig r = make_with_files("sync", false);
     say_load(&r, TRAINER1, false, "/a");
     EXPECT_REFUSED(&r, "trainer 0 may");
     unmake(&r);
-    r = make_with_table("sync", true);
+    r = make_with_files("sync", true);
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SAVE_ROWS, .bytes = 3, .save_rows = {.shards = 1}}, "\x0a\xff\xff");
     EXPECT_REFUSED(&r, "a damaged SAVE_ROWS");
     unmake(&r);

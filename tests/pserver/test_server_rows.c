@@ -4,7 +4,7 @@
 #include "framework/tensors/half.h"
 #include "pserver/core/updates/server_rows.h"
 
-enum { WIDTH = 2, HINT = 1000 };
+enum { WIDTH = TABLE_WIDTH, HINT = 1000 };
 
 /* A server with one table of two float32 a row, whose row of key k is {k, k} in slot k + HINT; no blocks. */
 static void rows_of(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out, uint32_t *hints)
@@ -30,39 +30,13 @@ static void begin_rows(void *self, const tr_update *update)
     memcpy(told_part, told.part, (size_t)told.count * sizeof *told.part);
 }
 
-static tr_status set_up_rows(void *self, const Trireme__Pserver__Setup *setup, const tr_policy *policy, const void *packed,
-                             uint64_t bytes, bool resume)
+static rig make_with_rows(const char *mode)
 {
-    (void)policy;
-    (void)self;
-    (void)packed;
-    (void)bytes;
-    (void)resume;
-    assert_int_equal(setup->n_tables, 1);
-    return TR_OK;
-}
+    tr_store store = plain_store();
 
-static rig make_with_table(const char *mode)
-{
-    tr_store                store = plain_store();
-    Trireme__Pserver__Setup setup = TRIREME__PSERVER__SETUP__INIT;
-    Trireme__Pserver__Table table = TRIREME__PSERVER__TABLE__INIT, *tables = &table;
-    uint8_t                 packed[512];
-
-    store.setup = set_up_rows;
     store.apply = begin_rows;
     store.rows = rows_of;
-    rig r = make_of(1, 2, &store);
-    table.name = (char *)"t";
-    table.dtype = TR_FP32;
-    table.width = WIDTH;
-    table.shard_count = 1024;
-    setup.mode = (char *)(uintptr_t)mode;
-    setup.chunk_bytes = CHUNK;
-    setup.n_tables = 1;
-    setup.tables = &tables;
-    const size_t size = trireme__pserver__setup__pack(&setup, packed);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SETUP, .bytes = size}, packed);
+    rig r = make_with_table(&store, mode);
     say_join(&r, TRAINER0);
     say_join(&r, TRAINER1);
     return r;
@@ -99,7 +73,7 @@ static int take_rows(rig *r, int to)
 
 TEST(rows_of_all_trainers_are_listed_in_their_order)
 {
-    rig r = make_with_table("sync");
+    rig r = make_with_rows("sync");
 
     push_row(&r, TRAINER1, 1, 0, 2, 7, 1);
     push_row(&r, TRAINER1, 1, 1, 2, -7, 2);
@@ -128,7 +102,7 @@ TEST(rows_of_all_trainers_are_listed_in_their_order)
 
 TEST(alone_each_trainer_updates_rows_with_its_own)
 {
-    rig r = make_with_table("async");
+    rig r = make_with_rows("async");
 
     push_row(&r, TRAINER1, 1, 0, 1, 5, 1);
     end_step(&r, TRAINER1, 1);
@@ -146,7 +120,7 @@ TEST(alone_each_trainer_updates_rows_with_its_own)
 TEST(rows_leave_between_updates_and_not_during_one)
 {
     const int64_t keys[] = {3, 4};
-    rig           r = make_with_table("async");
+    rig           r = make_with_rows("async");
     tr_wire       pull = {.kind = TR_WIRE_PULL_ROWS, .bytes = 16};
 
     say(&r, TRAINER0, pull, keys);
@@ -173,7 +147,7 @@ TEST(rows_leave_between_updates_and_not_during_one)
 TEST(rows_leave_rounded_when_they_are_asked_for_so)
 {
     const int64_t keys[] = {257, 4};               /* 257 has nine bits */
-    rig           r = make_with_table("async");
+    rig           r = make_with_rows("async");
     tr_message    m;
     int           answers_seen = 0;
 
@@ -203,7 +177,7 @@ static void push_two(rig *r, uint64_t step, const int64_t *keys)
 TEST(gradients_of_rows_that_were_pulled_come_with_their_places)
 {
     const int64_t keys[] = {3, 4}, turned[] = {4, 3};
-    rig           r = make_with_table("async");
+    rig           r = make_with_rows("async");
 
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PULL_ROWS, .bytes = 16}, keys);
     push_row(&r, TRAINER0, 1, 0, 2, 3, 1);             /* in pieces */
@@ -258,7 +232,7 @@ static int hinted(void)
 TEST(places_are_known_however_pull_and_push_are_cut_into_messages)
 {
     const int64_t keys[] = {3, 4, 5, 6, 7, 8};
-    rig           r = make_with_table("async");
+    rig           r = make_with_rows("async");
 
     pull_and_push(&r, 1, keys, (int[]){4, 6}, (int[]){3, 6}, 6);
     assert_int_equal(hinted(), 6);
@@ -277,24 +251,24 @@ TEST(places_are_known_however_pull_and_push_are_cut_into_messages)
 
 TEST(mistakes_with_rows_are_refused_by_name)
 {
-    rig r = make_with_table("sync");
+    rig r = make_with_rows("sync");
     end_step(&r, TRAINER0, 1);
     EXPECT_REFUSED(&r, "ended step 1 without the gradient 't'");
     unmake(&r);
-    r = make_with_table("sync");
+    r = make_with_rows("sync");
     push_row(&r, TRAINER0, 1, 1, 2, 7, 1);
     EXPECT_REFUSED(&r, "piece 1 of 2 of rows of 't', of which 0 came");
     unmake(&r);
-    r = make_with_table("sync");
+    r = make_with_rows("sync");
     push_row(&r, TRAINER0, 1, 0, 1, 7, 1);
     push_row(&r, TRAINER0, 1, 0, 1, 7, 1);
     EXPECT_REFUSED(&r, "pushed rows of 't' twice in step 1");
     unmake(&r);
-    r = make_with_table("sync");
+    r = make_with_rows("sync");
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PUSH_ROWS, .bytes = 12, .push_rows = {.step = 1, .pieces = 1}}, "123456789abc");
     EXPECT_REFUSED(&r, "12 bytes to table 't', which are no rows of 2 values");
     unmake(&r);
-    r = make_with_table("sync");
+    r = make_with_rows("sync");
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PULL_ROWS, .bytes = 8, .pull_rows = {.table = 1}}, "12345678");
     EXPECT_REFUSED(&r, "keys from table 1; there are 1 tables");
     unmake(&r);
@@ -306,7 +280,7 @@ TEST(a_dead_trainers_unfinished_step_is_freed_and_its_ended_steps_count)
     static const char *const modes[] = {"async", "ssp(2)", "sync(degraded)"};
 
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
-        rig r = make_with_table(modes[i]);
+        rig r = make_with_rows(modes[i]);
         push_row(&r, TRAINER0, 1, 0, 1, 6, 1);
         end_step(&r, TRAINER0, 1);
         push_row(&r, TRAINER1, 1, 0, 1, 5, 1);

@@ -48,7 +48,9 @@ class Model:
         return self.exe.run(self.test, feed={"ids": ids, "y": np.zeros((len(ids), 1), "float32")}, fetch_list=[self.click])[0]
 
 
-def test_each_export_gives_what_the_training_gives(tmp_path: Path) -> None:
+@pytest.mark.parametrize("most_bytes", [128 << 20, 400])           # of rows in a file: one file, or many
+def test_each_export_gives_what_the_training_gives(most_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trireme.serving.exporter._MOST_BYTES", most_bytes)
     model = Model()
     exporter = Exporter(tmp_path / "exports", ["ids"], [model.click], model.exe, full_every=4, keep_seconds=0)
     ids = np.arange(-30, 60).reshape(30, 3, 1)         # of which some have no row
@@ -65,6 +67,26 @@ def test_each_export_gives_what_the_training_gives(tmp_path: Path) -> None:
     assert names == ["current", "delta-000000010", "delta-000000011", "full-000000009"]
     again = Exporter(tmp_path / "exports", ["ids"], [model.click], model.exe).export()
     assert again.is_full and again.version == 12       # another process goes on with a whole one
+    assert (len(list((tmp_path / "exports" / "full-000000009").glob("table*.rows"))) > 5) == (most_bytes == 400)
+
+
+def test_an_export_that_fails_loses_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(folder: str, *rest: object) -> None:
+        raise errors.FileError(f"cannot write {folder!r}: No space left on device")
+
+    model = Model()
+    exporter = Exporter(tmp_path, ["ids"], [model.click], model.exe)
+    model.step()
+    exporter.export()
+    for full in (False, True):
+        model.step()
+        with monkeypatch.context() as patch:
+            patch.setattr("trireme.native.checksums.write", fail)
+            with pytest.raises(errors.FileError):
+                exporter.export(full)
+        assert not exporter.export().is_full
+        ids = np.arange(-30, 60).reshape(30, 3, 1)
+        assert np.array_equal(Predictor(str(tmp_path)).run({"ids": ids})[0], model.predict(ids))
 
 
 def test_a_delta_has_the_rows_that_changed_alone(tmp_path: Path) -> None:

@@ -34,8 +34,9 @@ def counts(path):
 
 
 def assert_follows(got, want):
+    """Of jobs of several trainers: their gradients are added in another order, and Adam's steps hardly depend on a gradient's size."""
     for name, array in want.items():
-        np.testing.assert_allclose(got[name], array, rtol=1e-6, atol=1e-6 * max(1, np.abs(array).max()), err_msg=name)
+        np.testing.assert_allclose(got[name], array, rtol=1e-5, atol=1e-5 * max(1, np.abs(array).max()), err_msg=name)
 
 
 def model(is_distributed, ids_shape=(3, 1), **options):

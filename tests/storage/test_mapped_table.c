@@ -27,8 +27,7 @@ static void write_rows(const char *path, const tr_table *t, uint32_t since, uint
     for (uint32_t shard = 0; shard < TR_SHARDS; shard++) {
         void    *packed = NULL;
         uint64_t bytes = 0;
-        EXPECT_OK(tr_table_pack(t, shard, &packed, &bytes));
-        bytes = tr_table_keep_newer(packed, bytes, tr_table_stride(config), since);
+        EXPECT_OK(tr_table_pack_newer(t, shard, since, &packed, &bytes));
         EXPECT_OK(tr_row_writer_add(writer, packed, bytes));
         free(packed);
     }

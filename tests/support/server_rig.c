@@ -144,6 +144,40 @@ void say_join(rig *r, int from)
     say(r, from, (tr_wire){.kind = TR_WIRE_JOIN}, NULL);
 }
 
+static tr_status set_up_table(void *self, const Trireme__Pserver__Setup *setup, const tr_policy *policy, const void *packed, uint64_t bytes,
+                              bool resume)
+{
+    (void)self;
+    (void)policy;
+    (void)packed;
+    (void)bytes;
+    (void)resume;
+    assert_int_equal(setup->n_tables, 1);
+    return TR_OK;
+}
+
+rig make_with_table(const tr_store *store, const char *mode)
+{
+    tr_store                with_table = *store;
+    Trireme__Pserver__Setup setup = TRIREME__PSERVER__SETUP__INIT;
+    Trireme__Pserver__Table table = TRIREME__PSERVER__TABLE__INIT, *tables = &table;
+    uint8_t                 packed[512];
+
+    with_table.setup = set_up_table;
+    rig r = make_of(1, 2, &with_table);
+    table.name = (char *)"t";
+    table.dtype = TR_FP32;
+    table.width = TABLE_WIDTH;
+    table.shard_count = TABLE_SHARDS;
+    setup.mode = (char *)(uintptr_t)mode;
+    setup.chunk_bytes = CHUNK;
+    setup.n_tables = 1;
+    setup.tables = &tables;
+    const size_t size = trireme__pserver__setup__pack(&setup, packed);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SETUP, .bytes = size}, packed);
+    return r;
+}
+
 static rig make_running_of(int trainers, const char *mode)
 {
     const tr_store store = plain_store();

@@ -9,7 +9,7 @@
 #include "pserver/core/base/outbox.h"
 #include "pserver/core/server/server.h"
 
-enum { SERVER, TRAINER0, TRAINER1, TRAINER2, RANKS, CHUNK = 4096 };
+enum { SERVER, TRAINER0, TRAINER1, TRAINER2, RANKS, CHUNK = 4096, TABLE_WIDTH = 2, TABLE_SHARDS = 1024 };
 
 /* Of the store: the blocks, the gradients of the last update, its number and that of the last commit. */
 extern float    param[2][2048], grad[2][2048];
@@ -35,6 +35,8 @@ rig       make_of(int servers, int trainers, const tr_store *store);
 rig       make_running(void);
 rig       make_running_as(const char *mode);
 rig       make_running_with_three(const char *mode);
+/* Two trainers, and instead of the blocks a table of TABLE_WIDTH float32 a row, with all shards. The setup is there; nobody has joined. */
+rig       make_with_table(const tr_store *store, const char *mode);
 /* Another server in the place of this one, over this store. */
 void      serve_anew(rig *r, const tr_store *store);
 void      unmake(rig *r);

@@ -340,12 +340,14 @@ static void store_go_back(void *self, const tr_commit *commit)
 }
 
 /* One virtual shard has all of them. */
-static tr_status store_read_rows(void *self, uint32_t index, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes)
+static tr_status store_read_rows(void *self, uint32_t index, uint32_t shard, bool are_candidates, uint32_t since, void **out,
+                                 uint64_t *bytes)
 {
     const sim_place *p = self;
 
     (void)index;
     (void)shard;
+    (void)since;
     *bytes = are_candidates ? 0 : sizeof p->rows[0];
     *out = memcpy(malloc(sizeof p->rows[0]), p->rows[p->side], sizeof p->rows[0]);
     return TR_OK;

@@ -245,8 +245,9 @@ static tr_status copy_shard(tr_server *server)
     uint64_t                        bytes;
 
     for (uint32_t part = 0; part < 2 && c->shard < t->shard_count; part++) {
-        TR_TRY((c->frost == FROZEN ? store->frozen_rows : store->read_rows)(store->self, c->table, t->first_shard + c->shard, part == 1,
-                                                                            &rows, &bytes));
+        const uint32_t shard = t->first_shard + c->shard;
+        TR_TRY(c->frost == FROZEN ? store->frozen_rows(store->self, c->table, shard, part == 1, &rows, &bytes)
+                                  : store->read_rows(store->self, c->table, shard, part == 1, 0, &rows, &bytes));
         if (bytes)
             tr__replication_put(server, &(tr_wire){.kind = TR_WIRE_WRITE_ROWS, .bytes = bytes,
                                                    .write_rows = {.table = c->table, .has_candidates = part == 1}}, rows, rows);

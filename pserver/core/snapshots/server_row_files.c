@@ -6,7 +6,7 @@
 #include "pserver/core/updates/server_pulls.h"
 #include "pserver/core/updates/server_streams.h"
 #include "pserver/core/updates/server_updates.h"
-#include "storage/table/table.h"
+#include "storage/util/buffer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -126,31 +126,36 @@ static bool may_begin(const tr_server *server, const wish *w)
            tr__pulls_may_answer(server, &server->trainer[w->trainer], w->wire.save_rows.step, w->wire.save_rows.step);
 }
 
+/* Append the rows of a shard. */
+static tr_status pack_shard(char **all, uint64_t *capacity, uint64_t *used, const tr_server *server, const tr_form_save_rows *what,
+                            uint32_t shard)
+{
+    void    *rows;
+    uint64_t bytes;
+
+    TR_TRY(server->store.read_rows(server->store.self, what->table, shard, false, what->since, &rows, &bytes));
+    const tr_status status = tr_buffer_reserve(all, capacity, *used + bytes, 1);
+    if (status == TR_OK && bytes)
+        memcpy(*all + *used, rows, bytes);
+    *used += bytes;
+    free(rows);
+    return status;
+}
+
 /* Pack the rows of the shards, one behind the other. */
 static tr_status pack(void **out, uint64_t *size, const tr_server *server, const tr_form_save_rows *what)
 {
-    char    *all = NULL;
-    uint64_t used = 0, capacity = 0;
+    char     *all = NULL;
+    uint64_t  capacity = 0;
+    tr_status status = tr_buffer_reserve(&all, &capacity, 1, 1);
 
-    for (uint32_t shard = what->shard; shard < what->shard + what->shards; shard++) {
-        void     *rows;
-        uint64_t  bytes;
-        tr_status status = server->store.read_rows(server->store.self, what->table, shard, false, &rows, &bytes);
-        if (status != TR_OK) {
-            free(all);
-            return status;
-        }
-        bytes = tr_table_keep_newer(rows, bytes, server->table[what->table].stride, what->since);
-        if (used + bytes > capacity)
-            all = tr__must_realloc(all, capacity = used + bytes + bytes * (what->shard + what->shards - shard - 1));
-        if (bytes)
-            memcpy(all + used, rows, bytes);
-        used += bytes;
-        free(rows);
-    }
-    *out = all ? all : tr__must_bytes(1);
-    *size = used;
-    return TR_OK;
+    *size = 0;
+    for (uint32_t shard = what->shard; status == TR_OK && shard < what->shard + what->shards; shard++)
+        status = pack_shard(&all, &capacity, size, server, what, shard);
+    if (status != TR_OK)
+        free(all);
+    *out = all;
+    return status;
 }
 
 static tr_table_file file_of(const wish *w)

@@ -335,10 +335,7 @@ static tr_status read_rows(const tr_server *server, const tr__trainer *trainer, 
 
 static tr_status read_shard(const tr_server *server, const pull *p, void **payload, uint64_t *bytes)
 {
-    TR_TRY(server->store.read_rows(server->store.self, p->table, (uint32_t)p->key[0], false, payload, bytes));
-    if (p->key[0] < TR_SHARDS)
-        *bytes = tr_table_keep_newer(*payload, *bytes, server->table[p->table].stride, p->since);
-    return TR_OK;
+    return server->store.read_rows(server->store.self, p->table, (uint32_t)p->key[0], false, p->since, payload, bytes);
 }
 
 /* Read the rows for the answer of a pull. The payload is malloc'ed. */

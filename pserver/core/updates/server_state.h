@@ -95,7 +95,7 @@ typedef struct tr__members tr__members;
 typedef struct tr__decisions tr__decisions;
 typedef struct tr__copying tr__copying;
 typedef struct tr__restore tr__restore;
-typedef struct tr__row_files    tr__row_files;
+typedef struct tr__row_files tr__row_files;
 typedef struct tr__start tr__start;
 
 /* A server's handling of the requests of one kind. Each protocol has a list of handlers, which ends with an empty entry; server_requests.c

@@ -16,7 +16,7 @@ from ..native.files import damage_of, new_folder, open_regular, path_inside
 from ..native.names import name_chars, path_chars
 from ..native.scope import Scope
 
-SHARDS, _PARTS, _COUNT_DIGITS = 1024, 16, 20
+_SHARDS, _PARTS, _COUNT_DIGITS = 1024, 16, 20
 _MOST_BYTES = 64 << 20                # of a part: a server has room for one
 _NUMBERS = ("dtype", "width", "states", "init", "a", "b", "random_key", "entry_count", "entry_probability", "max_age",
             "keep_count", "max_rows", "updates")
@@ -82,13 +82,13 @@ class File:
 
 def cuts(scope: Scope, name: str, most: int, least: int) -> list[int]:
     """Return the first shards of files of about ``most`` bytes of rows each, at least ``least`` files, and the number of shards."""
-    first, count = ffi.new("int[]", SHARDS + 1), ffi.new("int *")
+    first, count = ffi.new("int[]", _SHARDS + 1), ffi.new("int *")
     check(lib.tr_table_cut_files(first, count, scope._native.ptr, name_chars(name), most, least))
     return list(first[0:count[0] + 1])
 
 
 def save_files(scope: Scope, name: str, files: list[File], head: bytes | None = None, count_at: int = 0) -> None:
-    """Let whoever has the rows write these files, and note how many rows they have. Without ``head`` they are files for serving."""
+    """Write these files, and note how many rows each has. In a job the servers write them. Without ``head`` they are files for serving."""
     native, _kept = _native_files(files, head, count_at)
     check(lib.tr_table_save_files(scope._native.ptr, name_chars(name), len(files), native))
     for file, done in zip(files, native):
@@ -164,10 +164,10 @@ def _read_about(name: str, folder: str) -> tuple[dict[str, Any], list[File], int
 
 
 def _files_of(parts: list[dict[str, Any]], folder: str, store: str | None) -> list[File]:
-    files = [File(_path_of(folder, store, part["file"]), _number(part["shard"], SHARDS), _number(part["shards"], SHARDS),
+    files = [File(_path_of(folder, store, part["file"]), _number(part["shard"], _SHARDS), _number(part["shards"], _SHARDS),
                   rows=_number(part["rows"], 1 << 62), crc=_number(part["crc32c"], (1 << 32) - 1)) for part in parts]
     ends = [0, *(file.shard + file.shards for file in files)]
-    if ends[-1] != SHARDS or ends[:-1] != [file.shard for file in files]:
+    if ends[-1] != _SHARDS or ends[:-1] != [file.shard for file in files]:
         raise ValueError("its parts are not those of a whole table")
     return files
 

@@ -172,7 +172,7 @@ def load_vars(executor: Runner, dirname: str, main_program: Program | None = Non
 
 
 def _is_no_part(name: str) -> bool:
-    """Is a file of a store to be copied? Parts of tables are read where they lie, by whoever has the tables."""
+    """Return whether a file of a store is copied to this host. Parts of tables are not: each server reads them from the store."""
     return not re.search(r"/rows-\d+\.npy$", name)
 
 

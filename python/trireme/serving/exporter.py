@@ -21,7 +21,7 @@ from ..native.files import new_folder, path_inside
 from ..native.names import path_chars
 from ..native.scope import Scope
 from ..parameters.sparse_table import table_names
-from ..parameters.table_files import SHARDS, File, cuts, save_files
+from ..parameters.table_files import File, cuts, save_files
 from ..program import Program, Variable, default_main_program
 from ..program.variable import is_persistable
 from ..run.runner import Runner
@@ -56,27 +56,33 @@ class Export:
 
 
 class _Table:
-    """One sparse table, and up to which update of its server each shard has been exported."""
+    """One sparse table, and its files of the newest complete export. Each says up to which update of its server it has the rows."""
 
     def __init__(self, scope: Scope, name: str) -> None:
         self.scope, self.name = scope, name
-        self._since = [0] * SHARDS
+        self._files: list[File] = []
+        self._written: list[File] = []                 # of the export that is being made
 
     def write(self, place: str, folder: str, is_full: bool) -> tuple[list[str], int]:
         """Write the rows, all of them or those that changed, to files that begin with ``NAME``; return their names and how many rows.
 
-        They lie in ``place``, an absolute path or a URI; ``folder`` is the local folder of the other files.
+        They lie in ``place``, an absolute path or a URI; ``folder`` is the local folder of the other files. A delta has a file for the
+        shards of each file of the newest whole export.
         """
-        first = cuts(self.scope, self.name, _MOST_BYTES if is_full else 8 * _MOST_BYTES, 1)
-        names = [f"{self.name}.{shard:04d}.rows" if shard else f"{self.name}.rows" for shard in first[:-1]]
+        if is_full:
+            first = cuts(self.scope, self.name, _MOST_BYTES, 1)
+            parts = [(shard, end - shard, 0) for shard, end in zip(first, first[1:])]
+        else:
+            parts = [(file.shard, file.shards, max(file.since, file.last)) for file in self._files]
+        names = [f"{self.name}.{shard:04d}.rows" if shard else f"{self.name}.rows" for shard, _, _ in parts]
         os.makedirs(os.path.dirname(path_inside(folder, names[0])), exist_ok=True)
-        files = [File(f"{place}/{name}", shard, end - shard, 0 if is_full else min(self._since[shard:end]))
-                 for name, shard, end in zip(names, first, first[1:])]
-        save_files(self.scope, self.name, files)
-        for file in files:
-            shards = slice(file.shard, file.shard + file.shards)
-            self._since[shards] = [max(file.last, since) for since in self._since[shards]]
-        return names, sum(file.rows for file in files)
+        self._written = [File(f"{place}/{name}", *part) for name, part in zip(names, parts)]
+        save_files(self.scope, self.name, self._written)
+        return names, sum(file.rows for file in self._written)
+
+    def keep(self) -> None:
+        """The export is complete: the next one has what changes from here on."""
+        self._files = self._written
 
 
 class Exporter:
@@ -137,6 +143,8 @@ class Exporter:
         rows, own = self._write(os.path.join(self._place.stage(), part), is_full)
         self._place.publish(part)
         self._parts = {part: own} if is_full else {**self._parts, part: own}
+        for table in self._tables:
+            table.keep()
         self._name_current()
         self._place.remove_old(list(self._parts), self.keep_seconds)
         return Export(self._version, is_full, rows, time.monotonic() - begin, join(self.folder, part))
