@@ -18,7 +18,9 @@ class DistributeTranspilerConfig:
     ``mode`` is the consistency of the job. Without it Fluid's flags count: ``sync_mode = False`` is ``async``, and ``geo_sgd_mode`` is
     ``geo(N)`` with N from ``geo_sgd_need_push_nums``.
 
-    ``slice_var_up`` is True and ``min_block_size`` is 8192 at first. ``split_method`` and ``print_log`` are accepted for old programs.
+    ``slice_var_up`` is True and ``min_block_size`` is 8192 at first. ``split_method``, ``print_log``, ``wait_port``,
+    ``runtime_split_send_recv`` and ``half_async`` are accepted for old programs. ``enable_dc_asgd`` is refused: a mode has its
+    factor.
 
     >>> config = fluid.DistributeTranspilerConfig()
     >>> config.min_block_size = 4096
@@ -35,11 +37,18 @@ class DistributeTranspilerConfig:
     geo_sgd_mode = False
     geo_sgd_need_push_nums = 100
     print_log = False
-    mode: str | None = None            # "sync", "async", "ssp(3)", "geo(10)", ...: see trireme.distributed.mode
+    wait_port = True
+    runtime_split_send_recv = False
+    half_async = False
+    enable_dc_asgd = False
+    mode: str | None = None            # "sync", "async", "ssp(3)", "geo(10)", ...; Fluid's "pserver": as the flags say
 
     def chosen_mode(self, sync_mode: bool = True) -> str:
         """Return the mode as a text. ``sync_mode`` is ``transpile``'s argument."""
-        if self.mode:
+        if self.enable_dc_asgd:
+            raise InvalidArgumentError("DistributeTranspilerConfig: enable_dc_asgd=True; say how much gradients are corrected instead: "
+                                       f"config.mode = 'async(compensation=0.04)'\n  your line: {user_line()}")
+        if self.mode and self.mode != "pserver":
             return self.mode
         if self.geo_sgd_mode:
             return f"geo({self.geo_sgd_need_push_nums})"

@@ -55,7 +55,7 @@ class Training:
         self.job, self.scope = job, scope
         self.precision = lib.tr_executor_matmul_precision(executor._native.ptr)        # of products, the same in all trainers and all steps
         self.result: Transpiled = program._transpiled or transpile(
-            program, job.servers, trainer=job.index)
+            program, job.servers, trainer=job.index, min_block_bytes=session.min_block_bytes, slice_params=session.slice_params)
         if len(self.result.servers) != job.servers:
             raise InvalidArgumentError(f"the program was transpiled for {len(self.result.servers)} servers, "
                                        f"the job has {job.servers}")

@@ -67,6 +67,7 @@ class Session:
         self.row_cache = 0, 0                              # rows, and steps that one stays
         self.compression = self.compression_of_parameters = "none"
         self.on_nan = "stop"
+        self.min_block_bytes, self.slice_params = 32768, True    # how parameters are cut for servers
         self.batch_weight: float | None = None
         self.checkpoints = Settings()
         self.skips_itself = False                          # the script itself skips the batches of earlier steps
