@@ -1,5 +1,6 @@
 """docs/fluid.md lists the names of Fluid 1.x that are absent: all of them, and nothing else."""
 
+import operator
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -12,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def has(module, name):
     try:
-        getattr(fluid if module == "fluid" else getattr(fluid, module), name)
+        operator.attrgetter(name if module == "fluid" else f"{module}.{name}")(fluid)
     except AttributeError:
         return False
     return True
@@ -28,7 +29,7 @@ def tables():
 def listed():
     found = defaultdict(list)
     for title, names in tables()[0]:
-        module = re.match(r"`(?:fluid\.)?(\w+)`", title)[1]
+        module = re.match(r"`(?:fluid\.)?([\w.]+)`", title)[1]
         found[module] += re.findall(r"`(\w+)`", names)
     return found
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 NAMES = """
-fluid: average backward clip contrib core data_feeder dataset dygraph evaluator executor framework initializer install_check io layers
-fluid: lod_tensor metrics nets optimizer param_attr profiler recordio_writer regularizer transpiler unique_name
+fluid: average backward clip contrib core data_feeder dataset dygraph evaluator executor framework incubate initializer install_check io
+fluid: layers lod_tensor metrics nets optimizer param_attr profiler recordio_writer regularizer transpiler unique_name
 fluid: BuildStrategy CompiledProgram cpu_places CPUPlace create_lod_tensor create_random_int_lodtensor cuda_pinned_places cuda_places
 fluid: CUDAPinnedPlace CUDAPlace data DataFeedDesc DataFeeder DatasetFactory default_main_program default_startup_program device_guard
 fluid: disable_dygraph DistributeTranspiler DistributeTranspilerConfig embedding enable_dygraph ExecutionStrategy Executor get_flags
@@ -64,6 +64,26 @@ contrib: extend_with_decoupled_weight_decay HDFSClient inferencer layers memory_
 contrib: op_freq_statistic quantize QuantizeTranspiler reader slim summary trainer utils
 evaluator: ChunkEvaluator DetectionMAP EditDistance
 transpiler: details DistributeTranspiler DistributeTranspilerConfig HashName InferenceTranspiler memory_optimize release_memory RoundRobin
+transpiler: distribute_transpiler
+transpiler.distribute_transpiler: DistributeTranspiler DistributeTranspilerConfig ServerRuntimeConfig
+incubate: data_generator fleet
+incubate.data_generator: MultiSlotDataGenerator MultiSlotStringDataGenerator
+incubate.fleet: base collective parameter_server utils
+incubate.fleet.base: fleet_base role_maker
+incubate.fleet.base.fleet_base: DistributedOptimizer Fleet Mode
+incubate.fleet.base.role_maker: GeneralRoleMaker MPISymetricRoleMaker PaddleCloudRoleMaker Role RoleMakerBase
+incubate.fleet.base.role_maker: UserDefinedCollectiveRoleMaker UserDefinedRoleMaker
+incubate.fleet.parameter_server: distribute_transpiler pslib
+incubate.fleet.parameter_server.distribute_transpiler: AsyncStrategy DistributedStrategy DistributeTranspilerConfig fleet GeoStrategy
+incubate.fleet.parameter_server.distribute_transpiler: HalfAsyncStrategy StrategyFactory SyncStrategy TrainerRuntimeConfig
+incubate.fleet.parameter_server.distribute_transpiler.fleet: all_reduce_worker barrier_worker distributed_optimizer init init_server
+incubate.fleet.parameter_server.distribute_transpiler.fleet: init_worker is_first_worker is_server is_worker main_program run_server
+incubate.fleet.parameter_server.distribute_transpiler.fleet: save_inference_model save_persistables server_endpoints server_index
+incubate.fleet.parameter_server.distribute_transpiler.fleet: server_num split_files startup_program stop_worker worker_endpoints
+incubate.fleet.parameter_server.distribute_transpiler.fleet: worker_index worker_num
+incubate.fleet.parameter_server.pslib: fleet
+incubate.fleet.parameter_server.pslib.fleet: clear_model load_one_table print_table_stat save_cache_model set_pull_local_thread_num
+incubate.fleet.parameter_server.pslib.fleet: shrink_dense_table shrink_sparse_table
 
 metrics: Accuracy Auc ChunkEvaluator CompositeMetric DetectionMAP EditDistance MetricBase Precision Recall
 io: batch buffered cache chain compose ComposeNotAligned DataLoader firstn get_program_parameter get_program_persistable_vars load

@@ -50,12 +50,29 @@ DIFFERS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("initializer.NumpyArrayInitializer",),
      "not for a distributed embedding, whose rows have first values by key: `io.set_table_rows` gives keys their rows"),
     (("layers.py_func",), "the function gets copies of the values, and may not run a program; a saved model that holds one is not loaded"),
+    (("incubate.fleet.parameter_server.distribute_transpiler.fleet.init_server",
+      "incubate.fleet.parameter_server.pslib.fleet.init_server"),
+     ("servers run no script, so it does nothing. In the place of `init_server(model_dir)` all trainers call "
+      "`fluid.io.load_persistables(exe, model_dir, fleet.main_program)` after the startup program")),
+    (("incubate.fleet.parameter_server.distribute_transpiler.fleet.run_server", "incubate.fleet.parameter_server.pslib.fleet.run_server"),
+     "it does nothing: servers run no script, and `fleet.is_server()` is false in every process that does"),
+    (("incubate.fleet.parameter_server.distribute_transpiler.StrategyFactory.create_half_async_strategy",
+      "incubate.fleet.parameter_server.distribute_transpiler.HalfAsyncStrategy"),
+     "it is mode `async`: a trainer has one thread, and waits for it"),
+    (("incubate.fleet.parameter_server.distribute_transpiler.TrainerRuntimeConfig", "transpiler.distribute_transpiler.ServerRuntimeConfig"),
+     "its settings are kept and change nothing"),
+    (("incubate.fleet.base.role_maker.UserDefinedRoleMaker",),
+     "a role, a number of trainers or of servers that the job does not have is refused; it knows them without this"),
+    (("incubate.fleet.base.role_maker.UserDefinedCollectiveRoleMaker",), "making one is refused: servers sum gradients up"),
 )
 
 # Names of Fluid that are absent, and what does the same; the rows of the second table of "What is missing".
 COUNTERPARTS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("data", "embedding", "one_hot"), "`fluid.layers.data`, `fluid.layers.embedding`, `fluid.layers.one_hot`"),
     (("save", "load", "io.save", "io.load"), "`fluid.io.save_persistables`, `load_persistables`; [checkpoints](checkpoints.md)"),
+    (("incubate.fleet.collective",), "`fluid.incubate.fleet.parameter_server.distribute_transpiler`, mode `sync`"),
+    (("incubate.fleet.utils",),
+     "`fluid.distributed.merge_auc` for an area under the curve of all trainers; [stores](stores.md) for remote files"),
     (("layers.cond", "layers.case", "layers.switch_case", "layers.while_loop"), "`layers.IfElse`, `layers.Switch`, `layers.While`"),
 )
 
