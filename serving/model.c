@@ -51,11 +51,21 @@ static tr_status read_ends(tr_model_ends *ends, tr_block *block, const char *typ
     return count ? TR_OK : tr_fail(TR_EFORMAT, "the program has no operator '%s': a model is saved by save_inference_model", type);
 }
 
+static const tr_var_desc *end_of(const tr_model *model, const tr_model_ends *ends, int index)
+{
+    if (index < 0 || index >= ends->count)
+        return NULL;
+    return tr_block_find_var(tr_program_block(model->program, 0), ends->name[index]);
+}
+
 const tr_var_desc *tr_model_feed(const tr_model *model, int index)
 {
-    if (index < 0 || index >= model->feeds.count)
-        return NULL;
-    return tr_block_find_var(tr_program_block(model->program, 0), model->feeds.name[index]);
+    return end_of(model, &model->feeds, index);
+}
+
+const tr_var_desc *tr_model_fetch(const tr_model *model, int index)
+{
+    return end_of(model, &model->fetches, index);
 }
 
 /* == what the program reads ============================================================================ */

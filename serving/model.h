@@ -35,4 +35,6 @@ typedef struct tr_model {
 tr_status tr_model_load(tr_model **out, const tr_export *from, const char *model_file, const char *params_file);
 /* Its runners are freed. */
 void      tr_model_free(tr_model *model);
+/* NULL: there is none of that number; the program does not describe it. */
 const tr_var_desc *tr_model_feed(const tr_model *model, int index);
+const tr_var_desc *tr_model_fetch(const tr_model *model, int index);

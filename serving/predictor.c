@@ -168,12 +168,13 @@ static void leave_runner(tr_predictor *predictor, tr_runner *runner)
     tr__fork_lock_release(&predictor->lock);
 }
 
-tr_status tr_predictor_run(tr_predictor *predictor, const tr_feed *feeds, tr_tensor *const *results)
+tr_status tr_predictor_run_version(tr_predictor *predictor, const tr_feed *feeds, tr_tensor *const *results, int64_t *version)
 {
     tr_model *model = take_model(predictor);
     tr_runner *runner = NULL;
     tr_status status = take_runner(&runner, predictor, model);
 
+    *version = model->version;
     if (status == TR_OK) {
         status = tr_runner_run(runner, feeds, results);
         leave_runner(predictor, runner);
@@ -182,20 +183,39 @@ tr_status tr_predictor_run(tr_predictor *predictor, const tr_feed *feeds, tr_ten
     return status;
 }
 
+tr_status tr_predictor_run(tr_predictor *predictor, const tr_feed *feeds, tr_tensor *const *results)
+{
+    int64_t version;
+
+    return tr_predictor_run_version(predictor, feeds, results, &version);
+}
+
+/* The type of what a program says of a variable; NULL: it says nothing. */
+static tr_status read_type(const tr_var_desc *var, const char *what, int index, tr_dtype *dtype, int *rank, int64_t *dims, int *lod_level)
+{
+    if (!var)
+        return tr_fail(TR_ERANGE, "the model has no %s %d, or its program does not describe it", what, index);
+    *dtype = tr_var_desc_dtype(var);
+    *rank = tr_var_desc_rank(var);
+    memcpy(dims, tr_var_desc_dims(var), (size_t)*rank * sizeof *dims);
+    *lod_level = tr_var_desc_lod_level(var);
+    return TR_OK;
+}
+
 tr_status tr_predictor_feed_type(const tr_predictor *predictor, int index, tr_dtype *dtype, int *rank, int64_t *dims, int *lod_level)
 {
-    tr_model          *model = take_model(predictor);
-    const tr_var_desc *var = tr_model_feed(model, index);
-    tr_status          status = TR_OK;
+    tr_model       *model = take_model(predictor);
+    const tr_status status = read_type(tr_model_feed(model, index), "feed", index, dtype, rank, dims, lod_level);
 
-    if (var) {
-        *dtype = tr_var_desc_dtype(var);
-        *rank = tr_var_desc_rank(var);
-        memcpy(dims, tr_var_desc_dims(var), (size_t)*rank * sizeof *dims);
-        *lod_level = tr_var_desc_lod_level(var);
-    } else {
-        status = tr_fail(TR_ERANGE, "feed %d of a model with %d", index, predictor->feeds.count);
-    }
+    leave_model(predictor, model);
+    return status;
+}
+
+tr_status tr_predictor_fetch_type(const tr_predictor *predictor, int index, tr_dtype *dtype, int *rank, int64_t *dims, int *lod_level)
+{
+    tr_model       *model = take_model(predictor);
+    const tr_status status = read_type(tr_model_fetch(model, index), "fetch", index, dtype, rank, dims, lod_level);
+
     leave_model(predictor, model);
     return status;
 }

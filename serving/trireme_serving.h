@@ -39,10 +39,16 @@ TR_API const char *tr_predictor_fetch(const tr_predictor *predictor, int index);
 /* The type of a feed, and its dimensions: -1 is any size. *rank comes with dims [TR_MAX_RANK]. TR_ERANGE: there is no such feed. */
 TR_API tr_status   tr_predictor_feed_type(const tr_predictor *predictor, int index, tr_dtype *dtype, int *rank, int64_t *dims,
                                           int *lod_level);
+/* The same of a fetch, as the program says it. */
+TR_API tr_status   tr_predictor_fetch_type(const tr_predictor *predictor, int index, tr_dtype *dtype, int *rank, int64_t *dims,
+                                           int *lod_level);
 
 /* Run the model once. `feeds` are in the order of tr_predictor_feed; their names are not looked at. `results` are tensors of the caller,
  * one for each fetch; their memory is used again where it is large enough. Any number of threads may run one predictor. */
 TR_API tr_status   tr_predictor_run(tr_predictor *predictor, const tr_feed *feeds, tr_tensor *const *results);
+/* The same. *version is the number of the export that this run used: with a refresh in another thread, tr_predictor_version may tell a
+ * newer one. */
+TR_API tr_status   tr_predictor_run_version(tr_predictor *predictor, const tr_feed *feeds, tr_tensor *const *results, int64_t *version);
 
 /* Load the newest export of a folder that a training exports to. *is_new says whether it is newer than the loaded one. Runs that are under
  * way end with the export that they began with. One thread at a time may call it, while others run. If it fails, the predictor keeps its

@@ -131,14 +131,17 @@ static tr_status run_once(tr_predictor *p, tr_tensor *y, float *first)
     float         x[ROWS * MOST_COLUMNS];
     const int64_t dims[2] = {ROWS, columns};
     const tr_feed        feed = {.dtype = TR_FP32, .rank = 2, .dims = dims, .data = x};
+    int64_t              version;
 
     for (int i = 0; i < ROWS * columns; i++)
         x[i] = 1;
-    TR_TRY(tr_predictor_run(p, &feed, &y));
+    TR_TRY(tr_predictor_run_version(p, &feed, &y, &version));
     const float *got = tr_tensor_data(y);
     for (int i = 0; i < outputs * ROWS; i++)
         if (got[i] != got[0])
             return tr_fail(TR_EINTERNAL, "a run saw parameters of two models: %g, %g", got[0], got[i]);
+    if (version && got[0] != (float)(version * columns))
+        return tr_fail(TR_EINTERNAL, "a run told version %lld and gave %g", (long long)version, got[0]);
     *first = got[0];
     return TR_OK;
 }
@@ -160,6 +163,10 @@ TEST(a_model_says_what_it_takes_and_gives)
     assert_int_equal(dtype, TR_FP32);
     assert_true(rank == 2 && dims[0] == -1 && dims[1] == columns && lod_level == 0);
     EXPECT_FAIL(TR_ERANGE, "feed 1", tr_predictor_feed_type(p, 1, &dtype, &rank, dims, &lod_level));
+    EXPECT_OK(tr_predictor_fetch_type(p, 0, &dtype, &rank, dims, &lod_level));
+    assert_int_equal(dtype, TR_FP32);
+    assert_true(rank == 2 && dims[0] == -1 && lod_level == 0);
+    EXPECT_FAIL(TR_ERANGE, "fetch 1", tr_predictor_fetch_type(p, 1, &dtype, &rank, dims, &lod_level));
     tr_predictor_free(p);
 }
 

@@ -23,16 +23,22 @@ from ..stores.copies import Mirror, has_files, is_model
 from ..stores.names import is_uri
 
 
-class _Feed:
+class End:
+    """What the program says of a feed or a fetch. ``code`` is the data type as saved programs number it; -1 in ``shape`` is any size."""
+
+    def __init__(self, read_type: Callable[..., int], name: str, predictor: Any, index: int) -> None:
+        dtype, rank, lod_level, dims = ffi.new("tr_dtype *"), ffi.new("int *"), ffi.new("int *"), ffi.new("int64_t[9]")
+        check(read_type(predictor, index, dtype, rank, dims, lod_level))
+        self.name, self.code, self.lod_level = name, int(dtype[0]), int(lod_level[0])
+        self.dtype = NUMPY_DTYPES.get(self.code)
+        self.shape: list[int] = ffi.unpack(dims, rank[0])
+
+
+class _Feed(End):
     """What one feed of the model must be."""
 
     def __init__(self, predictor: Any, index: int) -> None:
-        dtype, rank, lod_level, dims = ffi.new("tr_dtype *"), ffi.new("int *"), ffi.new("int *"), ffi.new("int64_t[9]")
-        check(lib.tr_predictor_feed_type(predictor, index, dtype, rank, dims, lod_level))
-        self.name = ffi.string(lib.tr_predictor_feed(predictor, index)).decode()
-        self.code, self.lod_level = int(dtype[0]), int(lod_level[0])
-        self.dtype = NUMPY_DTYPES.get(self.code)
-        self.shape = ffi.unpack(dims, rank[0])
+        super().__init__(lib.tr_predictor_feed_type, ffi.string(lib.tr_predictor_feed(predictor, index)).decode(), predictor, index)
 
     def fill(self, native: Any, value: Any, keep: list[Any]) -> None:
         """Let the tr_feed look at the value; what must stay alive goes to ``keep``."""
@@ -173,7 +179,14 @@ class Predictor(Handle):
         ``feed``: arrays, or LoDTensors, by name. Types must be those of the model: a wrong one raises DTypeError with the conversion to
         write. ``return_numpy`` False returns LoDTensors, which have the offsets of sequences.
         """
-        native = self._native
+        return self.run_version(feed, return_numpy)[0]
+
+    def run_version(self, feed: Mapping[str, Any], return_numpy: bool = True) -> tuple[list[Any], int]:
+        """Run the model as ``run`` does; return the arrays, and the number of the export that this run used (0: a saved model).
+
+        ``feed``, ``return_numpy``: as for ``run``. While the predictor follows a folder, ``version`` may tell a newer one already.
+        """
+        native, version = self._native, ffi.new("int64_t *")
         for name in feed:
             if name not in self.feeds:
                 raise NotFoundError(f"feed {name!r} is no variable of the model, which is fed {', '.join(self.feeds)}"
@@ -186,7 +199,7 @@ class Predictor(Handle):
             one.fill(feeds[i], feed[one.name], keep)
         with native as predictor:                      # a thread may close it meanwhile
             results = ffi.new("tr_tensor *[]", [lib.tr_tensor_new() for _ in self.fetches])
-            status = lib.tr_predictor_run(predictor, feeds, results)
+            status = lib.tr_predictor_run_version(predictor, feeds, results, version)
         if status:
             for result in results:
                 lib.tr_tensor_free(result)
@@ -194,7 +207,12 @@ class Predictor(Handle):
                 check(status)
             except ShapeError as error:
                 raise with_batch_sizes(error, feed) from None
-        return [view_of_owned(result) if return_numpy else LoDTensor._adopt(result) for result in results]
+        return [view_of_owned(result) if return_numpy else LoDTensor._adopt(result) for result in results], int(version[0])
+
+    def ends(self) -> tuple[list[End], list[End]]:
+        """Return what the program says of the feeds and of the fetches."""
+        with self._native as predictor:
+            return list(self._feeds), [End(lib.tr_predictor_fetch_type, name, predictor, i) for i, name in enumerate(self.fetches)]
 
     def refresh(self) -> bool:
         """Take the newest export, if it is newer; return whether it was. Runs in other threads go on meanwhile."""
