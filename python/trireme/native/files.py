@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -182,6 +183,6 @@ def each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return what an object of JSON holds, for ``object_pairs_hook``: of two equal names Python takes the last without a word."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise FormatError(f"has the name {next(name for name in names if names.count(name) > 1)!r} twice")
+        counts = Counter(name for name, _ in pairs)
+        raise FormatError(f"has the name {next(name for name, count in counts.items() if count > 1)!r} twice")
     return found
