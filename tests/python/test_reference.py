@@ -134,6 +134,6 @@ def test_commands_are_those_of_the_parser():
     text = make_reference.commands()
     assert re.findall(r"^## (.*)$", text, re.M) == [
         f"trireme {command}" for command in ("launch", "explain", "doctor", "checkpoint list", "checkpoint verify", "checkpoint export",
-                                             "checkpoint compact", "checkpoint diff", "port", "predict", "top", "metrics", "plot", "trace",
-                                             "cat", "store")]
+                                             "checkpoint compact", "checkpoint diff", "port", "predict", "serve", "top", "metrics", "plot",
+                                             "trace", "cat", "store")]
     assert "`--servers S`" in text and "`--mode MODE`" in text

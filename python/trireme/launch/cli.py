@@ -12,18 +12,18 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
-import math
 import os
 import re
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..native.errors import InvalidArgumentError, TriremeError
 from ..native.suggest import did_you_mean, near
+from .option_types import number_from, text_of, whole_from
 
 if TYPE_CHECKING:
     from .mpi import Layout
@@ -78,7 +78,7 @@ def command_parser(command: str = "") -> _Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     parser.set_defaults(parser=parser)
     add = {"launch": add_launch, "explain": add_explain, "doctor": add_doctor, "checkpoint": add_checkpoint, "port": add_port,
-           "predict": add_predict, **dict.fromkeys(("top", "metrics", "plot", "trace"), add_observers),
+           "predict": add_predict, "serve": add_serve, **dict.fromkeys(("top", "metrics", "plot", "trace"), add_observers),
            **dict.fromkeys(("cat", "store"), add_stores)}
     for function in [add[command]] if command in add else dict.fromkeys(add.values()):
         function(commands)
@@ -92,42 +92,6 @@ def _hold_descriptors() -> None:
         while (fd := os.open(os.devnull, os.O_RDONLY)) <= 2:
             continue
         os.close(fd)
-
-
-def whole_from(least: int) -> Callable[[str], int]:
-    """Return what understands a whole number that is not smaller."""
-    def read(text: str) -> int:
-        value = int(text) if text.strip().lstrip("+-").isdecimal() else least - 1
-        if not least <= value < 1 << 31:
-            raise argparse.ArgumentTypeError(f"{text!r}; a whole number from {least} on is possible")
-        return value
-
-    return read
-
-
-def number_from(least: float, is_above: bool = False) -> Callable[[str], float]:
-    """Return what understands a number that is not smaller, or above it; NaN and infinity are none."""
-    def read(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not (math.isfinite(value) and (value > least or value == least and not is_above)):
-            raise argparse.ArgumentTypeError(f"{text!r}; a number {'above' if is_above else 'from'} {least:g}{'' if is_above else ' on'} "
-                                             "is possible")
-        return value
-
-    return read
-
-
-def text_of(what: str) -> Callable[[str], str]:
-    """Return what refuses "", which is mostly a variable of a shell that was never set."""
-    def read(text: str) -> str:
-        if not text:
-            raise argparse.ArgumentTypeError(f"{text!r} is no {what}")
-        return text
-
-    return read
 
 
 class _Parser(argparse.ArgumentParser):
@@ -346,6 +310,12 @@ def run_predict(options: argparse.Namespace) -> int:
     from ..serving import predict
 
     return predict.command(options.model, options.format, options.batch, options.delimiter, options.follow, options.wait)
+
+
+def add_serve(commands: argparse._SubParsersAction[_Parser]) -> None:
+    from .serve_command import add_serve_command
+
+    add_serve_command(commands)
 
 
 def add_port(commands: argparse._SubParsersAction[_Parser]) -> None:

@@ -9,9 +9,9 @@ from .errors import MissingLibraryError
 
 # What brings a module: an extra of pyproject.toml.
 _ARROW, _ONNX = "pip install 'trireme-ps[arrow]'", "pip install 'trireme-ps[onnx]'"
-_TOOLS, _IMAGES = "pip install 'trireme-ps[tools]'", "pip install 'trireme-ps[images]'"
+_TOOLS, _IMAGES, _SERVE = "pip install 'trireme-ps[tools]'", "pip install 'trireme-ps[images]'", "pip install 'trireme-ps[serve]'"
 _INSTALL = {"pyarrow": _ARROW, "onnx": _ONNX, "onnxruntime": _ONNX, "prometheus_client": _TOOLS, "rich": _TOOLS, "tensorboardX": _TOOLS,
-            "PIL": _IMAGES, "scipy": _IMAGES}
+            "PIL": _IMAGES, "scipy": _IMAGES, "tornado": _SERVE, "grpc": _SERVE, "google": _SERVE}
 
 
 def load(module: str, who: str) -> Any:
