@@ -119,6 +119,26 @@ def test_its_launcher_takes_the_operators_list_of_hosts(job, tmp_path, capsys, m
     assert all(f"{name}-worker-{i}.{name}.default.svc" in line for i in range(count))
 
 
+def test_its_model_server_is_a_pod_and_its_probes_are_the_servers():
+    yaml, kubernetes_validate = pytest.importorskip("yaml"), pytest.importorskip("kubernetes_validate")
+    service = yaml.safe_load((DEPLOY / "inferenceservice.yaml").read_text())
+    assert (service["apiVersion"], service["kind"]) == ("serving.kserve.io/v1beta1", "InferenceService")
+    pod = dict(service["spec"]["predictor"])
+    assert pod.pop("minReplicas") <= pod.pop("maxReplicas")
+    for version in ("1.29", kubernetes_validate.latest_version()):
+        kubernetes_validate.validate({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, "spec": pod}, version, strict=True)
+    container, = pod["containers"]
+    assert container["name"] == "kserve-container" and "[mpi,serve]" in DOCKERFILE
+    words = [*container["command"], *container["args"]]
+    options = cli.command_parser("serve").parse_args(words[1:])
+    assert words[0] == "trireme" and options.host == "0.0.0.0" and options.drain < pod["terminationGracePeriodSeconds"]
+    ports = [port["containerPort"] for port in container["ports"]]
+    assert ports == [options.port] == list({container[probe]["httpGet"]["port"] for probe in ("livenessProbe", "readinessProbe")})
+    assert [container[probe]["httpGet"]["path"] for probe in ("livenessProbe", "readinessProbe")] == ["/v2/health/live", "/v2/health/ready"]
+    assert [mount["name"] for mount in container["volumeMounts"]] == [volume["name"] for volume in pod["volumes"]]
+    assert any(options.model.startswith(f"{mount['mountPath']}/") for mount in container["volumeMounts"])
+
+
 # -- Docker ----------------------------------------------------------------------------------------------------------
 
 
