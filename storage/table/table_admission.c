@@ -7,6 +7,7 @@
 #include "storage/table/table_state.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* == admission ===================================================================================== */
 
@@ -22,16 +23,18 @@ bool tr__table_reads_zeros(const tr_table_config *c, int64_t key)
     return c->entry_count > 1 || !tr__table_is_chosen(c, key);
 }
 
+typedef void (*fill_fn)(tr_table *t, uint32_t slot, int64_t key, const tr_table_row *row);
+
 /* Make a row: `fill` writes its contents before the row can be found. All rows may lie elsewhere after that. */
-static tr_status new_row(uint32_t *out, tr_table *t, tr_slots *slots, tr_slots_snapshot *snapshot, int64_t key,
-                         void (*fill)(tr_table *, uint32_t, int64_t))
+static tr_status new_row(uint32_t *out, tr_table *t, tr_slots *slots, tr_slots_snapshot *snapshot, int64_t key, fill_fn fill,
+                         const tr_table_row *row)
 {
     tr_slots_snapshot_lock(snapshot);
     const tr_status status = tr_slots_new_row(out, slots);
     t->rows = tr_slots_rows(t->slots);
     if (status == TR_OK) {
         tr_slots_snapshot_made(snapshot, *out);
-        fill(t, *out, key);
+        fill(t, *out, key, row);
         tr_slots_publish(slots, *out, key);
     }
     tr_slots_snapshot_unlock(snapshot);
@@ -49,15 +52,16 @@ void tr__table_delete_row(tr_table *t, tr_slots *slots, uint32_t slot)
     tr_slots_snapshot_unlock(snapshot);
 }
 
-static void fill_candidate(tr_table *t, uint32_t slot, int64_t key)
+static void fill_candidate(tr_table *t, uint32_t slot, int64_t key, const tr_table_row *row)
 {
     (void)key;
+    (void)row;
     tr_slots_row(tr_slots_rows(t->candidates), tr_slots_stride(t->candidates), slot)->last = 0;
 }
 
 tr_status tr__table_make_candidate(uint32_t *out, tr_table *t, int64_t key)
 {
-    return new_row(out, t, t->candidates, t->candidates_snapshot, key, fill_candidate);
+    return new_row(out, t, t->candidates, t->candidates_snapshot, key, fill_candidate, NULL);
 }
 
 /* Count an update of a key without a row. *out: the key has enough of them now. A repeated step counts once. */
@@ -79,11 +83,12 @@ static tr_status count_touch(bool *out, tr_table *t, int64_t key)
     return TR_OK;
 }
 
-static void fill_row(tr_table *t, uint32_t slot, int64_t key)
+static void fill_row(tr_table *t, uint32_t slot, int64_t key, const tr_table_row *from)
 {
     tr_slot_row *row = tr__table_row(t, slot);
     float       *states = tr__row_states(t, row);
 
+    (void)from;
     row->last = (uint32_t)t->step;
     tr__table_put_first_value(&t->config, tr__row_values(row), key);
     for (int s = 0; s < t->config.states; s++)
@@ -93,7 +98,30 @@ static void fill_row(tr_table *t, uint32_t slot, int64_t key)
 
 tr_status tr__table_make_row(uint32_t *out, tr_table *t, int64_t key)
 {
-    return new_row(out, t, t->slots, t->snapshot, key, fill_row);
+    return new_row(out, t, t->slots, t->snapshot, key, fill_row, NULL);
+}
+
+void tr__table_write_row(tr_table *t, uint32_t slot, const tr_table_row *row)
+{
+    tr_slot_row *to = tr__table_row(t, slot);
+
+    memcpy(tr__row_values(to), row->values, t->value_bytes);
+    memcpy(tr__row_states(t, to), row->states, (size_t)(t->config.states * t->config.width) * sizeof(float));
+    to->mark = (to->mark & TR_SLOT_LIVES) | (row->touches & TR__TOUCHES);
+    to->last = row->last;
+}
+
+static void copy_row(tr_table *t, uint32_t slot, int64_t key, const tr_table_row *row)
+{
+    (void)key;
+    tr__table_write_row(t, slot, row);
+}
+
+tr_status tr__table_copy_row(tr_table *t, const tr_table_row *row)
+{
+    uint32_t slot;
+
+    return new_row(&slot, t, t->slots, t->snapshot, row->key, copy_row, row);
 }
 
 static tr_status take_absent(uint32_t *out, tr_table *t, int64_t key)

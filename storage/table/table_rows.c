@@ -221,24 +221,6 @@ tr_status tr_table_scatter(tr_table *table, const uint32_t *slots, int64_t n, co
 
 /* == rows in and out ================================================================================== */
 
-tr_status tr_table_put(tr_table *table, const tr_table_row *row)
-{
-    uint32_t slot;
-
-    tr_changes_forget(&table->changes);            /* a row from elsewhere says the step of another table */
-    tr_slots_find(table->slots, &slot, &row->key, 1);
-    if (slot == TR_SLOT_NONE)
-        TR_TRY(tr__table_make_row(&slot, table, row->key));
-    if (table->snapshot)
-        tr_slots_snapshot_keep(table->snapshot, &slot, 1);
-    tr_slot_row *to = tr__table_row(table, slot);
-    memcpy(tr__row_values(to), row->values, table->value_bytes);
-    memcpy(tr__row_states(table, to), row->states, (size_t)(table->config.states * table->config.width) * sizeof(float));
-    to->mark = TR_SLOT_LIVES | (row->touches & TR__TOUCHES);
-    to->last = row->last;
-    return TR_OK;
-}
-
 tr_status tr_table_set_values(tr_table *table, int64_t key, const void *values)
 {
     uint32_t slot;

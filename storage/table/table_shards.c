@@ -76,17 +76,51 @@ static tr_status check_packed(uint64_t bytes, uint64_t stride)
     return tr_fail(TR_EFORMAT, "table: %llu bytes are no rows of %llu", (unsigned long long)bytes, (unsigned long long)stride);
 }
 
-tr_status tr_table_unpack(tr_table *table, const void *rows, uint64_t bytes)
+/* `slot`: where the row was when it was looked up; a key that comes twice may have got one since. */
+static tr_status put_at(tr_table *table, uint32_t slot, const tr_table_row *row)
 {
-    TR_TRY(check_packed(bytes, table->stride));
-    for (uint64_t at = 0; at < bytes; at += table->stride) {
-        tr_slot_row head;
-        const char *from = (const char *)rows + at;
+    if (slot == TR_SLOT_NONE)
+        slot = tr_slots_find_one(table->slots, row->key);
+    if (slot == TR_SLOT_NONE)
+        return tr__table_copy_row(table, row);
+    if (table->snapshot)
+        tr_slots_snapshot_keep(table->snapshot, &slot, 1);
+    tr__table_write_row(table, slot, row);
+    return TR_OK;
+}
+
+tr_status tr_table_put(tr_table *table, const tr_table_row *row)
+{
+    tr_changes_forget(&table->changes);            /* a row from elsewhere says the step of another table */
+    return put_at(table, TR_SLOT_NONE, row);
+}
+
+enum { BATCH = 512 };
+
+static tr_status unpack_batch(tr_table *table, const char *from, int n)
+{
+    int64_t     key[BATCH] = {0};
+    uint32_t    slot[BATCH];
+    tr_slot_row head;
+
+    for (int i = 0; i < n; i++)
+        memcpy(&key[i], from + (uint64_t)i * table->stride + offsetof(tr_slot_row, key), sizeof key[i]);
+    tr_slots_find(table->slots, slot, key, n);
+    for (int i = 0; i < n; i++, from += table->stride) {
         memcpy(&head, from, sizeof head);
         const tr_table_row row = {head.key, head.mark & TR__TOUCHES, head.last, from + sizeof head,
                                   (const float *)(const void *)(from + sizeof head + table->values_padded)};
-        TR_TRY(tr_table_put(table, &row));
+        TR_TRY(put_at(table, slot[i], &row));
     }
+    return TR_OK;
+}
+
+tr_status tr_table_unpack(tr_table *table, const void *rows, uint64_t bytes)
+{
+    TR_TRY(check_packed(bytes, table->stride));
+    tr_changes_forget(&table->changes);            /* a row from elsewhere says the step of another table */
+    for (uint64_t at = 0, count = bytes / table->stride; at < count; at += BATCH)
+        TR_TRY(unpack_batch(table, (const char *)rows + at * table->stride, count - at < BATCH ? (int)(count - at) : BATCH));
     return TR_OK;
 }
 

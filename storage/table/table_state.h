@@ -68,6 +68,9 @@ bool tr__table_is_chosen(const tr_table_config *config, int64_t key);
 bool tr__table_reads_zeros(const tr_table_config *config, int64_t key);
 /* Make a row with first values for a key that has none; or a candidate, a counted key without updates so far. */
 tr_status tr__table_make_row(uint32_t *out, tr_table *t, int64_t key);
+/* Make a row with these contents, for a key that has none; or write them into a row. */
+tr_status tr__table_copy_row(tr_table *t, const tr_table_row *row);
+void      tr__table_write_row(tr_table *t, uint32_t slot, const tr_table_row *row);
 tr_status tr__table_make_candidate(uint32_t *out, tr_table *t, int64_t key);
 /* Remove a row, or a candidate: of t->slots, or t->candidates. */
 void      tr__table_delete_row(tr_table *t, tr_slots *slots, uint32_t slot);

@@ -13,7 +13,8 @@
 
 typedef enum phase {
     WAITS,
-    UNDER_WAY,                        /* the rank's thread writes or reads the file */
+    UNDER_WAY,                        /* the rank's thread writes or reads the file, one at a time */
+    MOVED,                            /* the file is written or read, or this has failed */
     REPLICATES,                       /* the replica does not have the rows yet */
 } phase;
 
@@ -24,8 +25,10 @@ typedef struct wish {
     int                         trainer;
     Trireme__Pserver__RowsFile *file;
     phase                       phase;
+    void                       *rows; /* of a file that was read */
+    uint64_t                    bytes;
     tr_form_rows_file           answer;
-    char                       *text;
+    char                       *text; /* why not */
 } wish;
 
 struct tr__row_files {
@@ -45,6 +48,7 @@ static void drop_first(tr__row_files *files)
 
     files->first = w->next;
     trireme__pserver__rows_file__free_unpacked(w->file, NULL);
+    free(w->rows);
     free(w->text);
     free(w);
 }
@@ -208,62 +212,85 @@ static void send_answer(tr_server *server, const wish *w)
             bytes ? memcpy(tr__must_bytes(bytes), w->text, bytes) : NULL);
 }
 
-static void refuse(wish *w, tr_status status)
+static void note(wish *w, tr_status status)
 {
+    w->phase = MOVED;
     w->answer.status = (uint32_t)status;
     w->text = status == TR_OK ? NULL : tr__must_strdup(tr_error());
+}
+
+static void try_to_begin(tr_server *server, wish *w)
+{
+    const tr_status status = begin(server, w);
+
+    if (status != TR_OK)
+        note(w, status);
+}
+
+static bool is_gone(const tr_server *server, const wish *w)
+{
+    return w->wire.incarnation != server->trainer[w->trainer].incarnation;
+}
+
+/* While rows are put into the table the next file is read. What is written is packed when its turn comes. */
+static void read_ahead(tr_server *server, wish *next)
+{
+    if (next && next->phase == WAITS && next->wire.kind == TR_WIRE_LOAD_ROWS && !is_gone(server, next) && may_begin(server, next))
+        try_to_begin(server, next);
+}
+
+/* The rows of a file are as those of WRITE_ROWS. */
+static void set_rows(tr_server *server, wish *w)
+{
+    const tr_form_write_rows what = {.step = w->wire.load_rows.step, .table = w->wire.load_rows.table};
+    bool                     replicates = false;
+    tr_status                status = TR_OK;
+
+    if (w->bytes && !w->wire.load_rows.only_checks && !is_gone(server, w))
+        status = tr__set_rows_take(&replicates, server, &server->trainer[w->trainer], &what, w->rows, w->bytes);
+    if (status != TR_OK)
+        note(w, status);
+    free(w->rows);
+    w->rows = NULL;
+    if (replicates)
+        w->phase = REPLICATES;
 }
 
 void tr__row_files_look(tr_server *server)
 {
     tr__row_files *files = server->row_files;
 
-    while (files->first && files->first->phase != UNDER_WAY) {
-        wish      *w = files->first;
-        const bool is_gone = w->wire.incarnation != server->trainer[w->trainer].incarnation;
-        if (w->phase == WAITS && !is_gone) {
+    for (wish *w; (w = files->first) && w->phase != UNDER_WAY;) {
+        if (w->phase == WAITS && !is_gone(server, w)) {
             if (!may_begin(server, w))
                 return;
-            const tr_status status = begin(server, w);
-            if (status == TR_OK)
-                return;
-            refuse(w, status);
-        } else if (w->phase == REPLICATES && !tr__replication_has_rows(server)) {
-            return;
+            try_to_begin(server, w);
+            continue;
         }
+        if (w->phase == MOVED && w->rows) {
+            read_ahead(server, w->next);
+            set_rows(server, w);
+        }
+        if (w->phase == REPLICATES && !tr__replication_has_rows(server))
+            return;
         send_answer(server, w);
         drop_first(files);
     }
-}
-
-/* The rows of a file are as those of WRITE_ROWS. */
-static tr_status set_rows(tr_server *server, wish *w, const void *rows, uint64_t bytes)
-{
-    const tr_form_write_rows what = {.step = w->wire.load_rows.step, .table = w->wire.load_rows.table};
-    bool                     replicates = false;
-
-    if (bytes && !w->wire.load_rows.only_checks)
-        TR_TRY(tr__set_rows_take(&replicates, server, &server->trainer[w->trainer], &what, rows, bytes));
-    w->phase = replicates ? REPLICATES : UNDER_WAY;
-    return TR_OK;
 }
 
 void tr__row_files_done(tr_server *server, tr_status status, const tr_table_file *file, void *rows, uint64_t bytes)
 {
     wish *w = server->row_files->first;
 
-    if (status == TR_OK && w->wire.kind == TR_WIRE_LOAD_ROWS && w->wire.incarnation == server->trainer[w->trainer].incarnation)
-        status = set_rows(server, w, rows, bytes);
-    free(rows);
-    refuse(w, status);
+    while (w->phase != UNDER_WAY)
+        w = w->next;
+    note(w, status);
     if (status == TR_OK) {
         w->answer.rows = (uint64_t)file->rows;
         w->answer.last = (uint32_t)file->last;
         w->answer.crc = (uint32_t)file->crc;
     }
-    if (w->phase == UNDER_WAY) {
-        send_answer(server, w);
-        drop_first(server->row_files);
-    }
+    w->rows = rows;
+    w->bytes = bytes;
     tr__server_due(server, TR__RULE_ANSWER);
 }

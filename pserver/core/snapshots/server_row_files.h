@@ -1,8 +1,9 @@
 /* server_row_files.h - SAVE_ROWS and LOAD_ROWS: this server writes rows of a table into a file, or sets the rows that a file has.
  *
  * So a table that is saved, exported or loaded passes through no trainer. The core reads and sets rows, between two updates; a thread of
- * the rank writes and reads the file, one at a time (tr_store.save_rows, tr_store.load_rows). ROWS_FILE tells the trainer how it went. A
- * file that this host does not see is no error here: the trainer then moves the rows itself.
+ * the rank writes and reads the file, one at a time (tr_store.save_rows, tr_store.load_rows). While the rows of a file are set the next
+ * one is read. ROWS_FILE tells the trainer how it went. A file that this host does not see is no error here: the trainer then moves the
+ * rows itself.
  *
  * Rows from files are set under the rules of server_set_rows.h.
  *
