@@ -54,6 +54,7 @@ TABLES = (
     Table("tables", "Sparse tables", "bench_table.py BUILD --rounds 3", 180),
     Table("checkpoint", "Checkpoints", "bench_checkpoint FOLDER 256 5", 60),
     Table("table_checkpoint", "Checkpoints of tables", "bench_table_checkpoint FOLDER 1 5", 60),
+    Table("serve", "Requests to a model server", "serve.py --rounds 3", 120),
     Table("growth", "Growth", "growth.py --rounds 3", 120),
     Table("compress", "Compression", "bench_compress", 30),
 )

@@ -13,9 +13,11 @@ def add_serve_command(commands: Any) -> None:
     parser = commands.add_parser(
         "serve", help="answer requests to a model over HTTP",
         description="Serve a model of save_inference_model, or one that a training exports to, over the Open Inference Protocol "
-                    "(KServe v2): HTTP with JSON, and with binary tensors. SIGTERM ends it when the requests that are there are answered.")
+                    "(KServe v2): HTTP with JSON and with binary tensors, and gRPC. SIGTERM ends it when the requests that are there are "
+                    "answered.")
     parser.add_argument("model", metavar="MODEL", type=text_of("folder"), help="its folder")
     parser.add_argument("--port", type=whole_from(0), default=8000, metavar="N", help="(default: 8000; 0: any)")
+    parser.add_argument("--grpc-port", type=whole_from(0), metavar="N", help="answer over gRPC, too, at this port (default: not; 0: any)")
     parser.add_argument("--host", type=text_of("address"), default="127.0.0.1", metavar="A",
                         help="address to listen on (default: 127.0.0.1, this host alone; 0.0.0.0 is every network)")
     parser.add_argument("--name", type=text_of("name"), help="of the model in requests (default: the folder's)")
@@ -52,4 +54,5 @@ def run_serve(options: argparse.Namespace) -> int:
                     batch_wait=options.batch_wait / 1e3, connections=options.connections,
                     request_bytes=int(options.request_mib * (1 << 20)), memory_bytes=int(options.memory_mib * (1 << 20)),
                     patience=options.timeout, drain=options.drain)
-    return command(Options(options.model, options.host, options.port, options.name, options.follow, options.wait, limits))
+    return command(Options(options.model, options.host, options.port, options.grpc_port, options.name, options.follow, options.wait,
+                           limits))

@@ -30,8 +30,8 @@ class Spec:
     lod_level: int = 0
 
     def offsets(self) -> list[Spec]:
-        """Return the tensors with the offsets of the sequences, one for each level."""
-        return [Spec(f"{self.name}{OFFSETS}{f'.{level}' if level else ''}", "INT64", np.dtype("int64"), (-1,))
+        """Return the tensors with the offsets of the sequences, one for each level, named as in exports to ONNX."""
+        return [Spec(f"{self.name}{OFFSETS}{f'.{level}' if self.lod_level > 1 else ''}", "INT64", np.dtype("int64"), (-1,))
                 for level in range(self.lod_level)]
 
 

@@ -13,13 +13,15 @@ import re
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..native.errors import InvalidArgumentError
 from ..native.optional import load
 from ..serving.predictor import Predictor
-from .model import ServedPredictor
+from . import grpc_service
+from .model import Model, ServedPredictor
 from .service import Limits, Service
 
 _QUIET = 0.1                           # seconds without a request after which a server that ends closes its connections
@@ -32,19 +34,28 @@ class Options:
     folder: str
     host: str = "127.0.0.1"
     port: int = 8000
+    grpc_port: int | None = None       # None: no gRPC
     name: str | None = None            # the folder's
     follow: float | None = None        # seconds between looks for a newer export
     wait: float = 0.0                  # seconds for a model to appear
     limits: Limits = field(default_factory=Limits)
 
 
-def command(options: Options) -> int:
-    """Serve until SIGTERM or Ctrl-C; return the exit code."""
+def predictor_of(options: Options) -> Model:
+    """Load the model, wait for it where that is asked for, and follow its folder."""
+    predictor = Predictor(options.folder, wait=options.wait)
+    if options.follow is not None:
+        predictor.follow(options.follow)
+    return ServedPredictor(predictor)
+
+
+def command(options: Options, load_model: Callable[[Options], Model] = predictor_of) -> int:
+    """Serve what ``load_model`` returns until SIGTERM or Ctrl-C; return the exit code."""
     load("tornado", "trireme serve")
     name = name_of(options.folder) if options.name is None else options.name
     if not re.fullmatch(r"[\w.-]{1,100}", name):
         raise InvalidArgumentError(f"trireme serve: {name!r} is no name of a model: give --name, of letters, digits, '_', '-' and '.'")
-    return asyncio.run(_serve(options, Service(name, options.limits)))
+    return asyncio.run(_serve(options, load_model, Service(name, options.limits)))
 
 
 def name_of(folder: str) -> str:
@@ -52,22 +63,28 @@ def name_of(folder: str) -> str:
     return os.path.basename(folder.rstrip("/") if "://" in folder else os.path.abspath(folder))
 
 
-async def _serve(options: Options, service: Service) -> int:
+async def _serve(options: Options, load_model: Callable[[Options], Model], service: Service) -> int:
     from .rest import listen
 
     stop = _stop_signal()
     server, port = listen(service, options.host, options.port)
+    grpc_server = None
     place = f"[{options.host}]:{port}" if ":" in options.host else f"{options.host}:{port}"
-    if options.wait:
-        tell(f"listens on {place}, and waits for a model in {options.folder}")
     try:
-        model = await _model(options, stop)
+        if options.grpc_port is not None:
+            grpc_server, grpc_port = await grpc_service.listen(service, options.host, options.grpc_port)
+            tell(f"gRPC listens on port {grpc_port}")
+        if options.wait:
+            tell(f"listens on {place}, and waits for a model in {options.folder}")
+        model = await _model(lambda: load_model(options), stop)
         if model is not None:
             service.open(model)
             tell(f"http://{place}/v2/models/{service.name} answers, version {model.version}, step {model.step}")
             await stop.wait()
-        return await _drain(service, server)
+        return await _drain(service, server, grpc_server)
     finally:
+        if grpc_server is not None:
+            await grpc_server.stop(None)
         service.close()
         server.stop()
 
@@ -91,10 +108,10 @@ def _stop_signal() -> asyncio.Event:
     return stop
 
 
-async def _model(options: Options, stop: asyncio.Event) -> ServedPredictor | None:
+async def _model(load_model: Callable[[], Model], stop: asyncio.Event) -> Model | None:
     """Load the model in a thread, which may wait for it; None: the server is to end before."""
     loop = asyncio.get_running_loop()
-    loaded: asyncio.Future[ServedPredictor] = loop.create_future()
+    loaded: asyncio.Future[Model] = loop.create_future()
 
     def put(model: Any, error: Any) -> None:
         if not loaded.done():
@@ -103,10 +120,7 @@ async def _model(options: Options, stop: asyncio.Event) -> ServedPredictor | Non
     def read() -> None:
         model = error = None
         try:
-            predictor = Predictor(options.folder, wait=options.wait)
-            if options.follow is not None:
-                predictor.follow(options.follow)
-            model = ServedPredictor(predictor)
+            model = load_model()
         except Exception as caught:                    # the loop's thread raises it
             error = caught
         with contextlib.suppress(RuntimeError):        # the loop has ended
@@ -119,12 +133,14 @@ async def _model(options: Options, stop: asyncio.Event) -> ServedPredictor | Non
     return loaded.result() if loaded.done() else None
 
 
-async def _drain(service: Service, server: Any) -> int:
+async def _drain(service: Service, server: Any, grpc_server: Any) -> int:
     """Answer the requests that are here; return the exit code."""
     loop = asyncio.get_running_loop()
     end = loop.time() + service.limits.drain
     service.is_draining = True
     server.stop()
+    if grpc_server is not None:                        # takes no more calls
+        grpc_end = asyncio.ensure_future(grpc_server.stop(service.limits.drain))
     quiet_since = loop.time()
     while loop.time() - quiet_since < _QUIET:
         if service.busy:
@@ -134,4 +150,6 @@ async def _drain(service: Service, server: Any) -> int:
             os._exit(1)                                # the model's run may never end
         await asyncio.sleep(0.01)
     await server.close_all_connections()
+    if grpc_server is not None:
+        await grpc_end
     return 0
