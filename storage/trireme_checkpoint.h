@@ -158,6 +158,8 @@ TR_API int64_t     tr_checkpoint_created(const tr_checkpoint *checkpoint);  /* s
 TR_API int64_t     tr_checkpoint_bytes(const tr_checkpoint *checkpoint);    /* bytes of its own parts */
 /* It has the changes since the checkpoint of this step; -1: it is full. */
 TR_API int64_t     tr_checkpoint_base_step(const tr_checkpoint *checkpoint);
+/* How rows of tables lie in its own parts: TR_ROWS_INT8 if some are in 8 bits. */
+TR_API tr_checkpoint_rows tr_checkpoint_rows_of(const tr_checkpoint *checkpoint);
 TR_API int         tr_checkpoint_parts(const tr_checkpoint *checkpoint);
 TR_API int         tr_checkpoint_trainers(const tr_checkpoint *checkpoint);
 TR_API void        tr_checkpoint_trainer(tr_trainer_state *out, const tr_checkpoint *checkpoint, int index);

@@ -380,6 +380,17 @@ int         tr_checkpoint_parts(const tr_checkpoint *c)
         count += !c->manifest->parts[i]->has_of_step;
     return count;
 }
+tr_checkpoint_rows tr_checkpoint_rows_of(const tr_checkpoint *c)
+{
+    for (size_t i = 0; i < c->manifest->n_parts; i++) {
+        const tr_part *part = c->manifest->parts[i];
+        for (size_t t = 0; !part->has_of_step && t < part->n_tensors; t++)
+            if (part->tensors[t]->code)
+                return TR_ROWS_INT8;
+    }
+    return TR_ROWS_EXACT;
+}
+
 int64_t     tr_checkpoint_base_step(const tr_checkpoint *c) { return c->manifest->has_base_step ? (int64_t)c->manifest->base_step : -1; }
 int         tr_checkpoint_trainers(const tr_checkpoint *c) { return (int)c->manifest->n_trainers; }
 int         tr_checkpoint_count(const tr_checkpoint *c) { return c->arrays; }

@@ -215,7 +215,7 @@ def test_kills_at_any_moment_leave_only_checkpoints_with_the_rows_of_full_ones(w
     assert starts > 10 and changes > 10
 
 
-def test_coded_rows_are_near_the_exact_ones_and_a_job_goes_on_from_them(written, tmp_path):
+def test_coded_rows_are_near_the_exact_ones_and_a_job_goes_on_from_them(written, tmp_path, capsys):
     """The job is that of "changes". Its rows are coded, full ones and changes; every number of servers reads the same."""
     folder = tmp_path / "c"
     launch(2, 2, *ARGS, script=TABLES, options=keep(folder, 5, "--checkpoint-rows", "int8"))
@@ -223,6 +223,7 @@ def test_coded_rows_are_near_the_exact_ones_and_a_job_goes_on_from_them(written,
         exact, coded = (checkpoints.find(where, step) for where in (written / "changes", folder))
         coded.verify()
         assert coded.nbytes < exact.nbytes and coded.base_step == exact.base_step
+        assert (coded.row_type, exact.row_type) == ("int8", "exact")
         for name in exact.tables:
             a, b = exact.table_rows(name), coded.table_rows(name)
             for field in ("key", "touches", "last"):
@@ -238,6 +239,9 @@ def test_coded_rows_are_near_the_exact_ones_and_a_job_goes_on_from_them(written,
         ends.append(results(tmp_path / "r.npz"))
     for name in ("words", "user", "fc"):
         np.testing.assert_array_equal(ends[0][name], ends[1][name], err_msg=name)
+    assert cli.main(["checkpoint", "list", str(folder)]) == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert any("full, int8" in line for line in lines) and any("since 12, int8" in line for line in lines), lines
 
 
 def test_an_unknown_way_to_write_rows_is_refused(tmp_path, monkeypatch):

@@ -21,7 +21,7 @@ def command_list(folder: str) -> int:
     if not found:
         print(f"there is no checkpoint in {folder}")
         return 1
-    print(f"{'step':>12}  {'written':19}  {'size':>10}  {'arrays':>6}  {'rows':>10}  {'parts':>5}  {'rows are':>14}  {'mode':15}  run")
+    print(f"{'step':>12}  {'written':19}  {'size':>10}  {'arrays':>6}  {'rows':>10}  {'parts':>5}  {'rows are':>18}  {'mode':15}  run")
     for step in found:
         try:
             one = Checkpoint(path_of(folder, step))
@@ -30,8 +30,14 @@ def command_list(folder: str) -> int:
             continue
         print(f"{step:>12}  {_date(one.created):19}  {_size(one.nbytes):>10}  {len(one.arrays):>6}  "
               f"{sum(table.rows for table in one.tables.values()):>10}  {one.parts:>5}  "
-              f"{'full' if one.base_step is None else f'since {one.base_step}':>14}  {shown(one.mode):15}  {_run(one)}")
+              f"{_rows(one):>18}  {shown(one.mode):15}  {_run(one)}")
     return 0
+
+
+def _rows(one: Checkpoint) -> str:
+    """Say which rows of tables a checkpoint's own files have, and whether these are exact."""
+    which = "full" if one.base_step is None else f"since {one.base_step}"
+    return which if one.row_type == "exact" else f"{which}, {one.row_type}"
 
 
 def _date(seconds: int) -> str:

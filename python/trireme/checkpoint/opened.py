@@ -94,6 +94,7 @@ class Checkpoint(Handle):
         self.nbytes: int = lib.tr_checkpoint_bytes(_ptr)       # of its own files
         base = lib.tr_checkpoint_base_step(_ptr)
         self.base_step: int | None = base if base >= 0 else None       # it has the changes of tables since that one; None: it is full
+        self.row_type = "int8" if lib.tr_checkpoint_rows_of(_ptr) == lib.TR_ROWS_INT8 else "exact"     # of tables, in its own files
         run = ffi.new("tr_checkpoint_run *")
         lib.tr_checkpoint_run_of(run, _ptr)
         self.run: int = run.number             # the training that it belongs to; 0: not known
