@@ -402,11 +402,11 @@ def test_a_replica_takes_the_place_of_a_server_whose_host_is_lost(three, mark, t
 def test_a_replica_has_the_rows_that_a_script_sets(three, tmp_path):
     seen = three.folder.joinpath(f"seen-{time.monotonic_ns()}")
     job = Job(three, "--out", three.folder / "r", "--seen", seen, "--pause", 0.4, script=ROW_SETS, servers=3, replicas=1, restarts=1)
-    job.wait_for(lambda: "10\n" in Path(f"{seen}.0").read_text() if Path(f"{seen}.0").exists() else None,
+    job.wait_for(lambda: "11\n" in Path(f"{seen}.0").read_text() if Path(f"{seen}.0").exists() else None,
                  "the steps after a table is loaded")
     three.cut("h2")
     try:
-        code, text = job.end(70)
+        code, text = job.end(110)
         assert code == 0 and "starting the job again (1 of 1)" in text and steps_from_memory(text) >= 9, text
         alone("--out", tmp_path / "r", script=ROW_SETS)
         assert_same_tables(three.folder / "r", tmp_path / "r")
