@@ -212,7 +212,7 @@ def test_a_server_that_ends_answers_the_requests_that_are_here(how: signal.Signa
     body = json.dumps({"inputs": [tensor("x", "FP32", np.ones((2, 4)))]}).encode()
     with Served(model) as served, served.connect() as connection, served.connect() as idle:
         connection.sendall(b"POST /v2/models/model/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:10])
-        until(lambda: served.number("trireme_serve_requests_in_flight") == 2)              # and that which asks
+        until(lambda: served.number("trireme_serve_request_memory_bytes") > 0)
         served.process.send_signal(how)
 
         def is_closed() -> bool:
@@ -231,9 +231,19 @@ def test_a_server_that_ends_answers_the_requests_that_are_here(how: signal.Signa
         assert "Traceback" not in served.text()
 
 
+def test_a_server_that_ends_lets_no_request_wait_for_others(tmp_path: Path) -> None:
+    model = save_dense(tmp_path / "model")
+    body = json.dumps({"inputs": [tensor("x", "FP32", np.ones((2, 4)))]}).encode()
+    with Served(model, "--batch-size", 8, "--batch-wait", 600_000, "--drain", 600) as served, served.connect() as connection:
+        connection.sendall(b"POST /v2/models/model/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        until(lambda: served.number("trireme_serve_request_memory_bytes") > 0)
+        served.process.send_signal(signal.SIGTERM)
+        assert answer_of(connection)[0] == 200 and served.process.wait(60) == 0
+
+
 def test_a_server_does_not_wait_for_ever_for_the_last_request(tmp_path: Path) -> None:
     model = save_dense(tmp_path / "model")
     with Served(model, "--drain", 0.2) as served, served.connect() as connection:
         connection.sendall(b"POST /v2/models/model/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{")
-        until(lambda: served.number("trireme_serve_requests_in_flight") == 2)
+        until(lambda: served.number("trireme_serve_request_memory_bytes") > 0)
         assert served.end() == 1 and "1 requests were not answered in 0.2 s" in served.text()

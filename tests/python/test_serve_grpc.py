@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,29 @@ def test_bytes_that_are_no_message_end_nothing(served: Served) -> None:
             channel.unary_unary(f"/{SERVICE}/ModelStreamInfer")(b"", timeout=120)
         assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED
     assert call(served, "ServerLive", message("ServerLiveRequest")).live and "Traceback" not in served.text(), served.text()
+
+
+def test_connections_are_limited_and_end(model: Path) -> None:
+    """Those beyond the limit are closed at once, and those without a call after some time."""
+    with Served(model, "--grpc-port", 0, "--connections", 4, "--timeout", 0.5) as served:
+        host, port = place(served).split(":")
+        held = [socket.create_connection((host, int(port)), 120) for _ in range(12)]
+        for connection in held:
+            connection.settimeout(120)
+            try:
+                while connection.recv(1 << 16):        # the server's settings, and that it leaves
+                    pass
+            except ConnectionError:
+                pass
+            connection.close()
+        until(lambda: is_live(served))
+
+
+def is_live(served: Served) -> bool:
+    try:
+        return bool(call(served, "ServerLive", message("ServerLiveRequest")).live)
+    except grpc.RpcError:
+        return False
 
 
 def test_it_ends_with_code_0_while_clients_are_connected(model: Path) -> None:

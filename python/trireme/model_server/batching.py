@@ -55,6 +55,11 @@ class Batcher:
         self._start()
         return await item.future
 
+    def hurry(self) -> None:
+        """Let no request wait for others any more."""
+        self._wait = 0.0
+        self._start()
+
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 

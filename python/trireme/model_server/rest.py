@@ -200,7 +200,10 @@ class _Handler(web.RequestHandler):
         if self.service.is_draining and data is not None:
             self.set_header("Connection", "close")
         try:
-            await asyncio.wait_for(self.finish(data), self.service.limits.patience)
+            written = self.finish(data)
+            if not written.done():
+                await asyncio.wait_for(written, self.service.limits.patience)
+            written.result()
         except (TimeoutError, StreamClosedError):
             self._stream().close()
         finally:

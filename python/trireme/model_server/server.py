@@ -137,7 +137,7 @@ async def _drain(service: Service, server: Any, grpc_server: Any) -> int:
     """Answer the requests that are here; return the exit code."""
     loop = asyncio.get_running_loop()
     end = loop.time() + service.limits.drain
-    service.is_draining = True
+    service.drain()
     server.stop()
     if grpc_server is not None:                        # takes no more calls
         grpc_end = asyncio.ensure_future(grpc_server.stop(service.limits.drain))

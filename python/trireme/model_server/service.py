@@ -61,6 +61,12 @@ class Service:
         if self._batcher is not None:
             self._batcher.close()
 
+    def drain(self) -> None:
+        """The server is about to end: it is not ready, and no request waits for others."""
+        self.is_draining = True
+        if self._batcher is not None:
+            self._batcher.hurry()
+
     @property
     def is_ready(self) -> bool:
         return self._model is not None and not self.is_draining
