@@ -31,7 +31,8 @@ static const char usage[] =
     "  --checkpoint-keep N         the newest N stay (3)\n"
     "  --checkpoint-full-every N   of N in a row one is full, the others have changed rows (1)\n"
     "  --checkpoint-rows HOW       rows of tables: exact, or int8 (exact)\n"
-    "  --resume                    go on from the newest valid one, if there is one\n"
+    "  --resume                    go on from the newest valid one; a folder without any is refused\n"
+    "  --resume=auto               go on if the folder holds checkpoints of this job, begin if it holds none\n"
     "  --anew                      begin, and move another run's checkpoints into DIR/aside-DATE\n"
     "  --help, --version\n";
 
@@ -49,7 +50,8 @@ typedef struct choices {
     double      checkpoint_seconds;
     const char *checkpoint;
     tr_checkpoint_rows rows;
-    bool        resume, anew, is_same;                     /* is_same: resume what this job wrote with these arguments */
+    bool        resume, needs_one, anew;
+    tr_checkpoint_entry resumed;                           /* whose checkpoints a training goes on from: TR_ENTRY_RESUME... */
     char        command[4096];
     int         file_count;
     char      **files;
@@ -101,7 +103,7 @@ static int read_environment(choices *c)
     if (!c->checkpoint)
         return 0;
     c->resume = resume && strcmp(resume, "0") != 0;
-    c->is_same = resume && !strcmp(resume, "same");
+    c->resumed = resume && !strcmp(resume, "auto") ? TR_ENTRY_RESUME_COMMAND : TR_ENTRY_RESUME;
     c->anew = anew && strcmp(anew, "0") != 0;
     for (int i = 0; i < COUNTS; i++) {
         const char *text = environment(names[i]);
@@ -140,7 +142,7 @@ static int read_options(choices *c, int argc, char **argv)
         {"checkpoint-seconds", required_argument, NULL, CHECKPOINT_SECONDS},
         {"checkpoint-keep", required_argument, NULL, CHECKPOINT_KEEP},
         {"checkpoint-full-every", required_argument, NULL, CHECKPOINT_FULL_EVERY},
-        {"checkpoint-rows", required_argument, NULL, CHECKPOINT_ROWS}, {"resume", no_argument, NULL, RESUME},
+        {"checkpoint-rows", required_argument, NULL, CHECKPOINT_ROWS}, {"resume", optional_argument, NULL, RESUME},
         {"anew", no_argument, NULL, ANEW},
         {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}, {0},
     };
@@ -162,9 +164,13 @@ static int read_options(choices *c, int argc, char **argv)
         else if (found == CHECKPOINT_ROWS) {
             if (tr_checkpoint_rows_parse(&c->rows, optarg) != TR_OK)
                 return refuse("rows are exact or int8, not", optarg);
-        } else if (found == RESUME)
+        } else if (found == RESUME) {
+            if (optarg && strcmp(optarg, "auto") != 0)
+                return refuse("--resume and --resume=auto are possible, not", optarg);
             c->resume = true;
-        else if (found == ANEW)
+            c->needs_one = !optarg;
+            c->resumed = optarg ? TR_ENTRY_RESUME_SCRIPT : TR_ENTRY_RESUME;
+        } else if (found == ANEW)
             c->anew = true;
         else if (found == CHECKPOINT_SECONDS ? read_seconds(&c->checkpoint_seconds, optarg) : read_count(counts[found], optarg))
             return refuse("not a number from 0 on:", optarg);
@@ -183,7 +189,7 @@ static int read_options(choices *c, int argc, char **argv)
 static tr_checkpoint_entry entry_of(const choices *c)
 {
     if (c->resume)
-        return c->is_same ? TR_ENTRY_RESUME_COMMAND : TR_ENTRY_RESUME;
+        return c->resumed;
     return c->anew ? TR_ENTRY_ANEW : TR_ENTRY_BEGIN;
 }
 
@@ -199,7 +205,7 @@ static void choose(tr_saved_job_desc *desc, const choices *c)
         .folder = c->checkpoint, .every_steps = c->checkpoint_steps > 0 ? c->checkpoint_steps : 0,
         .every_seconds = c->checkpoint_seconds > 0 ? c->checkpoint_seconds : 0,
         .keep = c->checkpoint_keep >= 0 ? (int)c->checkpoint_keep : 3, .full_every = c->checkpoint_full_every, .rows = c->rows,
-        .resume = c->resume, .entry = entry_of(c), .command = c->command};
+        .resume = c->resume, .needs_one = c->needs_one, .entry = entry_of(c), .command = c->command};
     if (c->file_count) {
         desc->data.files = (const char *const *)c->files;
         desc->data.file_count = c->file_count;

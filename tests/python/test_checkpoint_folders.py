@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
-from job_support import LIMIT, Launched, environment, launch, launch_under_mpi, needs_mpi, wait_for
+from job_support import LIMIT, Launched, environment, launch, launch_under_mpi, needs_mpi, results, wait_for
 
+import trireme.distributed
 from trireme import checkpoint as checkpoints
 
 SCRIPT = Path(__file__).parent / "jobs" / "folders.py"
@@ -172,7 +174,7 @@ def test_a_job_in_a_used_folder_is_refused_resumed_or_begun_anew(tmp_path):
     folder = tmp_path / "used"
     keep = ("--checkpoint", folder, "--checkpoint-steps", 2)
     text = launch_under_mpi(1, 1, "job", "--steps", 9, script=SCRIPT, options=(*keep, "--resume-or-begin"))
-    assert "holds no checkpoint: the job begins" in text
+    assert text.count("holds no checkpoint: the training begins") == 1
     before = steps(folder)
     assert before[-1] == 9
     code, text = Launched(1, 1, "job", "--steps", 3, "--other", script=SCRIPT, options=keep).end()
@@ -260,3 +262,28 @@ def test_a_failed_write_names_the_path_and_keeps_the_old_files(tmp_path):
     done = subprocess.run([sys.executable, "-c", FULL], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=LIMIT,
                           check=False)
     assert done.returncode == 0, done.stderr
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_one_line_begins_a_job_and_goes_on_after_a_kill(tmp_path):
+    begins, goes_on = "holds no checkpoint: the training begins", "going on from step"
+    line = {"script": SCRIPT.with_name("dies.py"), "options": ("--checkpoint", tmp_path / "c", "--checkpoint-steps", 5, "--resume=auto")}
+    launch_under_mpi(2, 2, tmp_path / "whole.npz", script=line["script"])
+    out = tmp_path / "got.npz"
+    Path(f"{out}.dies").touch()
+    code, text = Launched(2, 2, out, script=line["script"], options=(*line["options"], "--restarts", 0)).end()
+    assert code == 1 and text.count(begins) == 1 and goes_on not in text, text
+    text = launch_under_mpi(2, 2, out, **line)
+    assert text.count(goes_on) == 1 and begins not in text, text
+    np.testing.assert_array_equal(results(out)["losses"], results(tmp_path / "whole.npz")["losses"])
+    code, text = Launched(2, 2, "another.npz", **line).end()
+    assert code == 2 and "does not hold checkpoints of 'dies.py another.npz'" in text, text
+
+
+def test_a_script_and_the_environment_of_plain_mpirun_ask_for_auto_too(tmp_path):
+    (tmp_path / "a").mkdir()
+    assert "holds no checkpoint: the training begins" in run("loop", tmp_path / "a", "--steps", 4, "--resume")
+    assert "going on from step 4" in run("loop", tmp_path / "a", "--steps", 4, "--resume")
+    with pytest.raises(ValueError, match="True, False and 'auto' are possible"):
+        trireme.distributed.checkpoint(tmp_path, resume="always")

@@ -110,7 +110,7 @@ def test_its_launcher_takes_the_operators_list_of_hosts(job, tmp_path, capsys, m
     script = container["args"][0].replace("/etc/mpi/hostfile", str(hosts)).replace("/checkpoints", str(claim))
     words = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=30, check=True,
                            env={"PATH": f"{tmp_path}:/usr/bin:/bin"}).stdout.split()
-    assert "--resume-or-begin" in words and f"{claim}/digits" in words
+    assert "--resume=auto" in words and f"{claim}/digits" in words
     ranks = sum(int(words[words.index(option) + 1]) for option in ("--servers", "--trainers"))
     assert ranks <= count * slots
     monkeypatch.chdir(ROOT)

@@ -89,7 +89,7 @@ def test_an_option_has_its_whole_name_and_an_error_one_prefix(capsys):
         cli.main(["launch", "--server", "2", "--dry-run", __file__])
     assert "unrecognized arguments: --server" in capsys.readouterr().err
     assert cli.main(["launch", "--resume", "--dry-run", __file__]) == 2
-    assert capsys.readouterr().err.startswith("trireme launch: --resume, --resume-or-begin, --anew and --checkpoint-... need --checkpoint "
+    assert capsys.readouterr().err.startswith("trireme launch: --resume, --resume=auto, --anew and --checkpoint-... need --checkpoint "
                                               "DIR")
 
 

@@ -33,6 +33,21 @@ def test_the_program_alone_goes_on_from_a_checkpoint(data, tmp_path, how):
         checkpoints.find(tmp_path / "c", step).verify()
 
 
+def test_auto_begins_in_an_empty_folder_and_goes_on_in_a_used_one(data, tmp_path):
+    script(data, "--write", tmp_path / "job", "--save", tmp_path / "want")
+    assert run(trainer_program(), tmp_path / "job")[0] == 0
+    line = (trainer_program(), tmp_path / "job", "--checkpoint", tmp_path / "c", "--checkpoint-steps", 4, "--save", tmp_path / "got")
+    code, out, err = run(*line, "--resume")
+    assert code == 1 and "holds no checkpoint; with --resume=auto" in err and not (tmp_path / "c").exists(), out + err
+    code, out, err = run(*line, "--resume=always")
+    assert code == 2 and "--resume and --resume=auto are possible, not 'always'" in err, out + err
+    code, out, err = run(*line, "--resume=auto", "--steps", 9)
+    assert code == 0 and err.count("holds no checkpoint: the training begins") == 1, out + err
+    code, out, err = run(*line, "--resume=auto")
+    assert code == 0 and err.count("going on from step 9") == 1 and "the training begins" not in err, out + err
+    assert values(tmp_path / "got") == values(tmp_path / "want")
+
+
 @needs_mpi
 @pytest.mark.mpi
 def test_beside_servers_it_goes_on_from_a_checkpoint(data, tmp_path):
@@ -66,7 +81,7 @@ def test_a_signal_that_was_ignored_before_stays_ignored(data, tmp_path):
 @pytest.mark.mpi
 def test_trainers_must_go_on_from_the_same_checkpoint(data, tmp_path):
     script(data, "--write", tmp_path / "job", "--servers", 1, "--optimizer", "sgd")
-    run = f"exec {trainer_program()} {tmp_path}/job --steps 3 --resume --checkpoint {tmp_path}"
+    run = f"exec {trainer_program()} {tmp_path}/job --steps 3 --resume=auto --checkpoint {tmp_path}"
     assert mpirun(1, 1, "bash", "-c", f"{run}/c1")[0] == 0
     code, out, err = mpirun(1, 2, "bash", "-c", f"{run}/c$OMPI_COMM_WORLD_RANK")
     assert code != 0

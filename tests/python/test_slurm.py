@@ -325,7 +325,7 @@ def test_a_job_that_was_signaled_is_requeued_and_goes_on(three, mark, tmp_path):
     script = re.search(r"^    #SBATCH.*?\n\n", (ROOT / "docs" / "checkpoints.md").read_text(), re.M | re.S)[0]
     folder, out = three.hosts.folder / "checkpoints", three.hosts.folder / "r.npz"
     ours = launcher(*ARGS, out, "--mark", mark, "--pause", 0.02, options=("--checkpoint", folder))
-    ours = ours.replace(f" {folder} ", f" {folder} --resume-or-begin ", 1)
+    ours = ours.replace(f" {folder} ", f" {folder} --resume=auto ", 1)
     script = script.replace("DIR", str(folder))
     script, count = re.subn(r"^ *trireme launch .*(?= & job=)", ours.replace("\\", r"\\"), re.sub("^ +", "", script, flags=re.M),
                             flags=re.M)

@@ -118,6 +118,20 @@ def test_a_job_is_checkpointed_to_a_store_killed_and_resumed(here, tmp_path):
     assert {name for name, _ in list_files(folder) if name.startswith(".")} == {".fetched-0", ".fetched-1"}
 
 
+def test_one_line_begins_a_job_in_a_store_and_goes_on_after_a_kill(here, tmp_path):
+    env, dies, out = environment(**here.environment()), SCRIPT.with_name("dies.py"), tmp_path / "got.npz"
+    Path(f"{out}.dies").touch()
+    keep = ("--checkpoint", f"s3://{BUCKET}/{tmp_path.name}", "--checkpoint-steps", 5)
+    code, text = Launched(2, 2, out, script=dies, env=env, options=(*keep, "--resume")).end()
+    assert code == 2 and "holds no checkpoint" in text, text
+    keep += ("--resume=auto",)
+    code, text = Launched(2, 2, out, script=dies, env=env, options=(*keep, "--restarts", 0)).end()
+    assert code == 1 and text.count("holds no checkpoint: the training begins") == 1, text
+    text = launch_under_mpi(2, 2, out, script=dies, env=env, options=keep)
+    assert text.count("going on from step") == 1 and "the training begins" not in text, text
+    assert len(results(out)["losses"]) == 5
+
+
 def test_replayed_steps_of_a_job_in_a_store_return_what_they_fetched(here, tmp_path):
     env, keep = environment(**here.environment()), ("--checkpoint", f"s3://{BUCKET}/{tmp_path.name}", "--checkpoint-steps", 5)
     launch_under_mpi(2, 2, "--out", tmp_path / "whole.npz", script=RESUME)

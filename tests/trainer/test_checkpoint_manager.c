@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct training {
     tr_program            *program;
@@ -31,9 +32,12 @@ static tr_status digest(const char **text, void *payload)
     return TR_OK;
 }
 
-static void no_words(const char *text, bool is_warning, void *payload)
+static char said[256];                                     /* the last line for the user */
+
+static void note_words(const char *text, bool is_warning, void *payload)
 {
-    (void)text, (void)is_warning, (void)payload;
+    (void)is_warning, (void)payload;
+    snprintf(said, sizeof said, "%s", text);
 }
 
 static const tr_checkpoint_variable W = {.name = "w", .kind = TR_STATE_PARAMETER};
@@ -44,7 +48,7 @@ static void begin(training *t, int64_t rows, tr_checkpoint_entry entry)
     const tr_checkpoint_options options = {
         .folder = folder, .every_steps = 2, .keep = 3, .resume = entry == TR_ENTRY_RESUME, .entry = entry};
     const tr_checkpoint_contents contents = {.program = t->program = tr_program_new(), .scope = t->scope = tr_scope_new(NULL), .count = 1,
-                                             .variables = &W, .position = position, .digest = digest, .say = no_words, .payload = t};
+                                             .variables = &W, .position = position, .digest = digest, .say = note_words, .payload = t};
 
     assert_int_equal(tr_block_declare_var(tr_program_block(t->program, 0), "w", TR_KIND_TENSOR, TR_FP32, 1, &rows, true), TR_OK);
     assert_int_equal(tr_tensor_resize(tr_var_tensor(tr_scope_var(t->scope, "w")), TR_FP32, 1, &rows), TR_OK);
@@ -132,6 +136,28 @@ TEST(the_failure_of_a_position_is_the_callers)
     end(&t);
 }
 
+TEST(a_training_that_goes_on_says_so_and_begins_where_it_may_in_an_empty_folder)
+{
+    const tr_checkpoint_contents contents = {.say = note_words};
+    char                         empty[64];
+
+    snprintf(empty, sizeof empty, "%s/none", folder);
+    for (int must = 1; must >= 0; must--) {
+        tr_checkpoint_manager *manager = tr_checkpoint_manager_new(
+            &(tr_checkpoint_options){.folder = empty, .resume = true, .needs_one = must, .entry = TR_ENTRY_RESUME_SCRIPT}, NULL);
+        said[0] = '\0';
+        const tr_status status = tr_checkpoint_manager_begin(manager, &contents);
+        assert_int_equal(status, must ? TR_ENOTFOUND : TR_OK);
+        assert_non_null(strstr(must ? tr_error() : said, "holds no checkpoint"));
+        assert_int_equal(access(empty, F_OK), must ? -1 : 0);      /* a refused training leaves nothing there */
+        tr_checkpoint_manager_free(manager);
+    }
+    training t;
+    begin(&t, 2, TR_ENTRY_RESUME);
+    assert_non_null(strstr(said, "going on from step 4"));
+    end(&t);
+}
+
 TEST(without_a_folder_steps_are_counted)
 {
     bool                         stops;
@@ -157,6 +183,7 @@ int main(void)
         cmocka_unit_test(a_training_goes_on_where_its_checkpoint_was_made),
         cmocka_unit_test(a_value_that_does_not_fit_changes_nothing),
         cmocka_unit_test(the_failure_of_a_position_is_the_callers),
+        cmocka_unit_test(a_training_that_goes_on_says_so_and_begins_where_it_may_in_an_empty_folder),
         cmocka_unit_test(without_a_folder_steps_are_counted),
     };
     char command[96];

@@ -28,7 +28,8 @@ typedef struct tr_checkpoint_options {
     int64_t     full_every;           /* of so many checkpoints in a row one is full, and the others have only changed rows of tables; 0
                                        * and 1: all are full */
     tr_checkpoint_rows rows;          /* how rows of tables are written */
-    bool        resume;               /* go on from the newest valid one, if there is one */
+    bool        resume;               /* go on from the newest valid one, if there is one; a line says if there is none */
+    bool        needs_one;            /* beside resume: refuse a folder without any (TR_ENOTFOUND) */
     tr_checkpoint_entry entry;        /* of a training that begins or resumes */
     const char *command;              /* the script or job and its arguments, as in tr_checkpoint_claim; may be NULL */
 } tr_checkpoint_options;

@@ -149,6 +149,21 @@ tr_status tr_checkpoint_manager_find(tr_checkpoint_beginning *out, tr_checkpoint
     return TR_OK;
 }
 
+/* A training that should go on, in a folder without checkpoints. */
+static tr_status refuse_empty(const tr_checkpoint_manager *m)
+{
+    if (!m->options.needs_one || m->servers_have_state || tr__checkpoints_newest(m) >= 0)
+        return TR_OK;
+    return tr_fail(TR_ENOTFOUND, "--resume: the folder '%s' holds no checkpoint; with --resume=auto, or without it, the training begins",
+                   m->options.folder);
+}
+
+static void say_begins(const tr_checkpoint_manager *m)
+{
+    if (m->options.resume && m->beginning.origin == TR_ORIGIN_BEGINNING)
+        tr__checkpoints_say(m, false, "the folder '%s' holds no checkpoint: the training begins", m->options.folder);
+}
+
 /* Where the servers hold the state, a checkpoint serves only for statistics, so training goes on without it. */
 static void open_for_statistics(tr_checkpoint_manager *m)
 {
@@ -184,6 +199,8 @@ tr_status tr_checkpoint_manager_begin(tr_checkpoint_manager *manager, const tr_c
     if (contents->mode)
         TR_TRY(tr_policy_parse(&m->policy, contents->mode));
     TR_TRY(ask_servers(m));
+    if (tr__keeps_checkpoints(m))
+        TR_TRY(refuse_empty(m));
     if (tr__keeps_checkpoints(m) && tr__is_first_trainer(m))
         TR_TRY(tr__checkpoints_claim(m, m->servers_have_state ? TR_ENTRY_JOIN : m->options.entry));
     if (!m->is_found)
@@ -195,6 +212,8 @@ tr_status tr_checkpoint_manager_begin(tr_checkpoint_manager *manager, const tr_c
         return TR_OK;
     if (m->job && tr__is_first_trainer(m) && !m->servers_have_state)
         tr_beginning_write(m->options.folder, m->from);
+    if (tr__is_first_trainer(m))
+        say_begins(m);
     if (!m->from)
         open_for_statistics(m);
     else if (tr__is_first_trainer(m))

@@ -34,7 +34,7 @@ def claim_folder(folder: str, entry: int) -> None:
 
 
 def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None, every_seconds: float | None = None,
-               keep: int = 3, full_every: int = 1, rows: str = "exact", resume: bool = False, anew: bool = False,
+               keep: int = 3, full_every: int = 1, rows: str = "exact", resume: bool | str = False, anew: bool = False,
                position: Callable[[], bytes] | None = None) -> None:
     """Let this script's job keep checkpoints in ``folder``, which all its hosts must see. Call it before the first step.
 
@@ -42,7 +42,8 @@ def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None
     the end. The newest ``keep`` stay. Of ``full_every`` checkpoints in a row one is full; the others have, of sparse tables, the rows that
     have changed since the one before, and a checkpoint that others build on stays as long as they do. ``rows="int8"`` writes rows of sparse
     tables, full ones and changes, in 8 bits a number: a third to a quarter of the bytes, and the training goes on from rounded rows. With
-    ``resume`` the training goes on from the newest valid checkpoint, if there is one. ``position`` returns the bytes that a reader needs to
+    ``resume`` (True or ``"auto"``) the training goes on from the newest valid checkpoint; if there is none it begins, and a line says so.
+    ``position`` returns the bytes that a reader needs to
     find its place again; ``resumed`` needs no position. ``trireme launch --checkpoint`` takes precedence over all this.
 
     A folder belongs to one run. A training that begins refuses a folder with checkpoints of another run; with ``anew`` it moves them into
@@ -61,6 +62,8 @@ def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None
         raise InvalidArgumentError(f"checkpoint: every_seconds={every_seconds!r}; a number above 0 is possible")
     keep, full_every = check_whole("checkpoint: keep", keep, 1), check_whole("checkpoint: full_every", full_every, 1)
     rows = rows_named("checkpoint: rows", rows)
+    if not isinstance(resume, bool) and resume != "auto":
+        raise InvalidArgumentError(f"checkpoint: resume={resume!r}; True, False and 'auto' are possible")
     if resume and anew:
         raise InvalidArgumentError("checkpoint: resume=True goes on from the folder's checkpoints, anew=True moves them away: choose one")
     if not isinstance(folder, (str, bytes, os.PathLike)) or not path_text(folder):
@@ -70,7 +73,7 @@ def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None
     jobs.say_in_time(f"checkpoint({path_text(folder)!r})")
     there = absolute(path_text(folder))                # also when the script moves to another folder
     session.checkpoints.__dict__.update(folder=there, every_steps=every_steps, every_seconds=every_seconds, keep=keep,
-                              full_every=full_every, rows=rows, resume=resume, anew=anew, position=position)
+                              full_every=full_every, rows=rows, resume=bool(resume), anew=anew, position=position)
     session.manager = None
 
 

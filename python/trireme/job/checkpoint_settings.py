@@ -60,7 +60,7 @@ def entry_of(resume: bool, anew: bool = False) -> int:
     """Return how a training comes to its folder (``tr_checkpoint_entry``), by the environment or else by what the script asks for."""
     given = _given("TRIREME_RESUME")
     if given:
-        return int(lib.TR_ENTRY_RESUME_COMMAND if given == "same" else lib.TR_ENTRY_RESUME)
+        return int(lib.TR_ENTRY_RESUME_COMMAND if given == "auto" else lib.TR_ENTRY_RESUME)
     if resume:
         return int(lib.TR_ENTRY_RESUME_SCRIPT)
     return int(lib.TR_ENTRY_ANEW if anew or _given("TRIREME_ANEW") else lib.TR_ENTRY_BEGIN)

@@ -33,12 +33,12 @@ class Checkpoints:
         if self.folder is None and (self.resume or self.resume_or_begin or self.anew
                                     or any(value is not None for value in (self.steps, self.seconds, self.keep, self.full_every,
                                                                       self.rows))):
-            raise InvalidArgumentError("trireme launch: --resume, --resume-or-begin, --anew and --checkpoint-... need --checkpoint DIR")
+            raise InvalidArgumentError("trireme launch: --resume, --resume=auto, --anew and --checkpoint-... need --checkpoint DIR")
         if self.resume and not self.found():
             folder = str(self.folder)
             why = "holds no checkpoint" if is_stored(folder) or os.path.isdir(folder) else "does not exist"
             raise NotFoundError(f"trireme launch: --resume: the folder {str(self.folder)!r} {why}{near(str(self.folder))}; "
-                                "without --resume a job starts from the beginning")
+                                "with --resume=auto, or without it, a job starts from the beginning")
 
     def check_run(self, script: Sequence[str]) -> None:
         """Refuse a folder with checkpoints of another run, before any rank starts. The trainers of a saved job look at its command by
@@ -80,7 +80,7 @@ class Checkpoints:
         folder = absolute(self.folder)
         numbers = {"STEPS": self.steps, "SECONDS": self.seconds, "KEEP": self.keep, "FULL_EVERY": self.full_every, "ROWS": self.rows}
         # A resumed training must shuffle in the same order.
-        resume = "same" if self.resume_or_begin else str(int(self.resume))
+        resume = "auto" if self.resume_or_begin else str(int(self.resume))
         return {"TRIREME_CHECKPOINT": folder, "TRIREME_RESUME": resume, "TRIREME_ANEW": str(int(self.anew)), "TRIREME_SHUFFLE": folder,
                 **{f"TRIREME_CHECKPOINT_{name}": str(value) for name, value in numbers.items() if value is not None}}
 

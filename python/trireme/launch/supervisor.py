@@ -249,8 +249,6 @@ class Launch:
     def _run_watched(self, caught: list[int]) -> int:
         self.log.begin(command=[*self.server, ":", *self.trainer], servers=self.layout.servers, trainers=self.layout.trainers)
         self.console.say(self.describe())
-        if self.checkpoints.resume_or_begin and not self.checkpoints.found():
-            self.console.say(f"the folder {self.checkpoints.folder!r} holds no checkpoint: the job begins")
         _remove_stale()
         state = f"{_STATE}{os.getpid()}-{int(time.time())}"
         try:
