@@ -154,7 +154,8 @@ def test_examples_run(name, tmp_path):
 @needs_mpi
 @pytest.mark.mpi
 @pytest.mark.parametrize("name", [said.partition(",")[0] for said, *_ in blocks("example") if ", in a job" in said])
-def test_examples_run_in_a_job(name, tmp_path):
+def test_examples_run_in_a_job(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)                        # what an example saves
     script, said = example(name, tmp_path)
     servers = int(re.search(r"of (\d+) servers", said)[1])
     assert launch_under_mpi(servers, 2, script=script).count("cost 0.0000") == 2
