@@ -191,9 +191,13 @@ def _with_blocks(op: OpView) -> Iterator[OpView]:
 
 def read_by(op: OpView) -> list[str]:
     """Return the names that an operator reads, also those that its blocks read."""
+    if not op.block_attrs:
+        return list(dict.fromkeys(op.input_arg_names))
     return list(dict.fromkeys(name for one in _with_blocks(op) for name in one.input_arg_names))
 
 
 def written_by(op: OpView) -> list[str]:
     """Return the names that an operator writes, also those that its blocks write."""
+    if not op.block_attrs:
+        return list(dict.fromkeys(op.output_arg_names))
     return list(dict.fromkeys(name for one in _with_blocks(op) for name in one.output_arg_names))

@@ -19,10 +19,14 @@ class Keep:
 
     def __init__(self) -> None:
         self.items: list[Any] = []
+        self._texts: dict[str, Any] = {}               # a job names its parameters many times
 
     def chars(self, text: str | None) -> Any:
-        self.items.append(ffi.NULL if text is None else ffi.new("char[]", path_chars(text)))
-        return self.items[-1]
+        if text is None:
+            return ffi.NULL
+        if text not in self._texts:
+            self._texts[text] = ffi.new("char[]", path_chars(text))
+        return self._texts[text]
 
     def texts(self, items: Sequence[str]) -> Any:
         return self.array("char *[]", [self.chars(item) for item in items])
