@@ -21,6 +21,7 @@ WORKERS      ?= $(shell echo $$(( 2 * $$(nproc) )))
 BIN    := .venv/bin
 PYTHON := $(CURDIR)/$(BIN)/python
 STAMP  := .venv/setup.stamp
+DEMO_STAMP := .venv/demo.stamp
 export PYTHONPATH = $(CURDIR)/build/$(PRESET)/python
 # Tests start Python some hundred times: each would compile the whole package.
 unexport PYTHONDONTWRITEBYTECODE
@@ -31,6 +32,9 @@ all: build
 setup: $(STAMP)
 $(STAMP): deploy/setup.sh $(wildcard requirements/*.txt)
 	deploy/setup.sh
+# What is set up for the tests is enough for the demo.
+$(DEMO_STAMP): deploy/setup.sh requirements/build.txt requirements/examples.txt
+	$(if $(wildcard $(STAMP)),touch $@,deploy/setup.sh demo)
 
 # $(call built,preset)
 define built
@@ -68,7 +72,10 @@ asan tsan ubsan: setup
 	$(call built,$@)
 	$(BIN)/ctest --preset $@ --parallel $(JOBS)
 
-demo: build
+# Beside the ranks' programs nothing is built, and with less optimisation, unless the tests' build is there already.
+demo: PRESET = $(if $(wildcard build/dev/python/trireme/_core*),dev,demo)
+demo: $(DEMO_STAMP)
+	$(call built,$(PRESET))
 	$(PYTHON) -m trireme launch --servers 2 --trainers 2 examples/recognize_digits/demo.py
 
 # What is measured is what users get.

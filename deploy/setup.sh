@@ -2,6 +2,7 @@
 # Prepare a Debian or Ubuntu for working on Trireme, starting from nothing but git, make and python3.
 #
 #   deploy/setup.sh            compiler, protobuf-c, cmocka; .venv with requirements/test.txt
+#   deploy/setup.sh demo       of that only what `make demo` takes: no cmocka, requirements/examples.txt
 #   deploy/setup.sh fuzz       and clang
 #   deploy/setup.sh hosts      and what tests of several hosts take: namespaces and an ssh server
 #   deploy/setup.sh slurm      and Slurm, for tests of jobs on several of its nodes; they take the part hosts, too
@@ -21,6 +22,9 @@ die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
 has_environment() { .venv/bin/python -m pip --version >/dev/null 2>&1; }
 has_header() { echo "#include <$1>" | cc -E -x c - >/dev/null 2>&1; }
+has_cmocka() {
+    printf '#include <%s>\n' stdarg.h stddef.h setjmp.h stdint.h cmocka.h | cc -E -x c - >/dev/null 2>&1
+}
 has_python_header() {
     "$python" -c 'import os, sys, sysconfig as s; sys.exit(not os.path.exists(s.get_path("include") + "/Python.h"))'
 }
@@ -63,8 +67,7 @@ missing_packages() {
     command -v protoc-c >/dev/null || echo protobuf-c-compiler
     has_header protobuf-c/protobuf-c.h || echo libprotobuf-c-dev
     has_header zlib.h || echo zlib1g-dev
-    { echo '#include <stdarg.h>'; echo '#include <stddef.h>'; echo '#include <setjmp.h>'
-      echo '#include <stdint.h>'; echo '#include <cmocka.h>'; } | cc -E -x c - >/dev/null 2>&1 || echo libcmocka-dev
+    case " $* " in *" demo "*) ;; *) has_cmocka || echo libcmocka-dev ;; esac
     has_environment || "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
     has_python_header || echo python3-dev
     case " $* " in *" fuzz "*) can_fuzz || echo clang libclang-rt-dev ;; esac
@@ -133,23 +136,25 @@ make_environment() {
     .venv/bin/python -m pip install --quiet --disable-pip-version-check "${@/#/--requirement=}"
 }
 
-requirements=(requirements/test.txt)
+requirements=requirements/test.txt
+stamp=setup.stamp
 for part in "$@"; do
     case $part in
+        demo) requirements=requirements/examples.txt stamp=demo.stamp ;;
         fuzz|hosts|slurm|image|mpi) ;;
-        *) die "unknown part '$part': fuzz, hosts, slurm, image or mpi" ;;
+        *) die "unknown part '$part': demo, fuzz, hosts, slurm, image or mpi" ;;
     esac
 done
 
 command -v "$python" >/dev/null || install_packages python3
 mapfile -t packages < <(missing_packages "$@" | tr ' ' '\n')
 [ ${#packages[@]} = 0 ] || install_packages "${packages[@]}"
-if is_container_of_root; then
+if [ $stamp = setup.stamp ] && is_container_of_root; then
     for part in hosts mpi; do
         mapfile -t packages < <(missing_test_packages $part)
         [ ${#packages[@]} = 0 ] || (install_packages "${packages[@]}") || say "tests of '$part' are left out"
     done
 fi
-make_environment "${requirements[@]}"
-touch .venv/setup.stamp
+make_environment "$requirements"
+touch .venv/$stamp
 say "ready"
