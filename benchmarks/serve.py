@@ -217,7 +217,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         has_onnx = save_models(Path(name))
         if not has_onnx:
-            print("ONNX Runtime was left out: pip install 'trireme-ps[onnx]'")
+            print("ONNX Runtime was left out: pip install '.[onnx]'")
         about = machine.describe()
         print(f"{about['cpu']}, {about['cpus']} CPUs, load {about['load']}; each server on one", flush=True)
         for case in CASES:

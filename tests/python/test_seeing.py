@@ -286,7 +286,7 @@ def test_tensorboard_has_the_steps_of_a_loop_over_data(tmp_path: Path, capsys: p
 def test_a_missing_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "rich", None)
     with pytest.raises(errors.MissingLibraryError, match=r"trireme top needs the library rich, which is not installed: pip install "
-                                                         r"'trireme-ps\[tools\]'"):
+                                                         r"'\.\[tools\]' in a clone"):
         optional.load("rich", "trireme top")
 
 

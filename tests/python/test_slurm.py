@@ -263,7 +263,7 @@ class Shipped(Batch):
         (folder / "bin" / "activate").write_text(f"PATH={folder}/bin:{Path(sys.executable).parent}:$PATH\n")
         (folder / "bin" / "trireme").write_text(f'#!/bin/sh\nexec {sys.executable} -m trireme "$@"\n')
         (folder / "bin" / "trireme").chmod(0o755)
-        done = subprocess.run(three.command(["sbatch", "--parsable", "-N", 3, "--cpus-per-task", 2, "-o", self.output, "--open-mode",
+        done = subprocess.run(three.command(["sbatch", "--parsable", "-N", 3, "--cpus-per-task", 1, "-o", self.output, "--open-mode",
                                              "append", ROOT / "deploy" / "job.sbatch", *args], folder=folder),
                               env=environment(TRIREME_VENV=str(folder), TRIREME_CHECKPOINTS=str(folder / "shipped"),
                                               TRIREME_CHECKPOINT_STEPS="20"),

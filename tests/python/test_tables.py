@@ -302,7 +302,7 @@ def test_a_saved_job_cannot_have_them(tmp_path):
 def test_the_library_is_named_where_it_is_missing(monkeypatch, tmp_path):
     path = write(tmp_path, table_of(), "parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingLibraryError, match=r"format='parquet'\) needs the library pyarrow, .*'trireme-ps\[arrow\]'"):
+    with pytest.raises(MissingLibraryError, match=r"format='parquet'\) needs the library pyarrow, .*'\.\[arrow\]' in a clone"):
         read([path], "parquet", SLOTS)
 
 

@@ -39,7 +39,7 @@ def export_onnx(path: str | os.PathLike[str], feeds: Sequence[str], targets: Seq
 
     ``path``: the file, ``NAME.onnx``. Other arguments are those of ``save_inference_model``. Operators that are made of others are replaced
     by those. Dimensions that the program does not know are free in the model, too. It needs the library onnx: ``pip install
-    'trireme-ps[onnx]'``.
+    '.[onnx]'``.
 
     Loops, conditions and recurrent nets become ONNX's Loop, If and Scan, and arrays become its sequences of tensors.
 

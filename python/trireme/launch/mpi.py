@@ -22,8 +22,7 @@ from . import fabric
 from .network import network_of
 
 LIBMPI = "libmpi.so.40"
-DISTRIBUTION = "trireme-ps"            # the name in pyproject.toml: "trireme" on the Python package index is another project
-BRING_ONE = f"`pip install '{DISTRIBUTION}[mpi]'` (in a clone: `pip install '.[mpi]'`)"
+BRING_ONE = "`pip install '.[mpi]'` in a clone of Trireme"
 # If a host or the connection to it is gone, its ssh must not hang for ever.
 SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=1 -o ServerAliveCountMax=4"
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from .errors import MissingLibraryError
 
-# What brings a module: an extra of pyproject.toml.
-_ARROW, _ONNX = "pip install 'trireme-ps[arrow]'", "pip install 'trireme-ps[onnx]'"
-_TOOLS, _IMAGES, _SERVE = "pip install 'trireme-ps[tools]'", "pip install 'trireme-ps[images]'", "pip install 'trireme-ps[serve]'"
+# What brings a module: an extra of pyproject.toml. Before the first release no package index has Trireme, so the extra comes from a clone.
+_ARROW, _ONNX = "pip install '.[arrow]'", "pip install '.[onnx]'"
+_TOOLS, _IMAGES, _SERVE = "pip install '.[tools]'", "pip install '.[images]'", "pip install '.[serve]'"
 _INSTALL = {"pyarrow": _ARROW, "onnx": _ONNX, "onnxruntime": _ONNX, "prometheus_client": _TOOLS, "rich": _TOOLS, "tensorboardX": _TOOLS,
             "PIL": _IMAGES, "scipy": _IMAGES, "tornado": _SERVE, "grpc": _SERVE, "google": _SERVE}
 
@@ -22,4 +22,5 @@ def load(module: str, who: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != name:
             raise
-        raise MissingLibraryError(f"{who} needs the library {name}, which is not installed: {_INSTALL[name]}") from None
+        raise MissingLibraryError(f"{who} needs the library {name}, which is not installed: {_INSTALL[name]} in a clone of Trireme") \
+            from None

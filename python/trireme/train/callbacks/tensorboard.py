@@ -17,7 +17,7 @@ class TensorBoard(Callback):
 
     ``log_dir``: the folder (a path). ``every``: a point for every so many steps that callbacks hear of (int, default 1; 0: for epochs
     alone). ``graph``: write the program as text, too (default True). It needs the library tensorboardX: ``pip install
-    'trireme-ps[tools]'``. In a job one process writes, with the numbers of the whole job at the ends of epochs. A job that goes on writes a
+    '.[tools]'``. In a job one process writes, with the numbers of the whole job at the ends of epochs. A job that goes on writes a
     further file, and TensorBoard joins them.
 
     >>> import glob, tempfile
