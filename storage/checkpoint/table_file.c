@@ -9,7 +9,6 @@
 #include "framework/base/memory.h"
 #include "storage/stores/object_store.h"
 #include "storage/table/row_file.h"
-#include "storage/util/buffer.h"
 #include "storage/util/crc32c.h"
 
 enum { COUNT_DIGITS = 20, BLOCK = 1 << 20 };
@@ -145,52 +144,69 @@ typedef struct reading {
     tr_range            *range;
     uint64_t             stride;
     uint32_t             first, count, crc;
-    char                *kept;
-    uint64_t             kept_bytes, capacity;
+    char                *kept;        /* room for all rows of the file; what is not written to takes no memory */
+    uint64_t             kept_bytes;
 } reading;
 
 static tr_status check_size(const reading *r)
 {
-    const uint64_t expected = (uint64_t)r->file->head_bytes + (uint64_t)r->file->rows * r->stride;
-    uint64_t       size;
+    const tr_table_file *file = r->file;
+    uint64_t             size;
 
-    TR_TRY(r->place->look(&size, NULL, r->file->path));
-    return size == expected ? TR_OK
-                            : tr_fail(TR_EFORMAT, "'%s' is damaged: it has %llu bytes, expected are %llu, for %lld rows", r->file->path,
-                                      (unsigned long long)size, (unsigned long long)expected, (long long)r->file->rows);
+    TR_TRY(r->place->look(&size, NULL, file->path));
+    const uint64_t behind = size - (uint64_t)file->head_bytes;
+    if (file->head_bytes >= 0 && (uint64_t)file->head_bytes <= size && file->rows >= 0 && behind / r->stride == (uint64_t)file->rows &&
+        behind % r->stride == 0)
+        return TR_OK;
+    return tr_fail(TR_EFORMAT, "'%s' is damaged: it has %llu bytes, expected are %lld rows of %llu behind %lld bytes", file->path,
+                   (unsigned long long)size, (long long)file->rows, (unsigned long long)r->stride, (long long)file->head_bytes);
 }
 
-static tr_status keep(reading *r, const char *row)
+/* Of `rows` rows behind those that are kept, keep those of the wanted shards. */
+static void keep(reading *r, uint64_t rows)
 {
-    int64_t key;
+    const char *row = r->kept + r->kept_bytes;
+    int64_t     key;
 
-    memcpy(&key, row, sizeof key);
-    if (tr_slots_shard(key) - r->first >= r->count)
-        return TR_OK;
-    TR_TRY(tr_buffer_reserve(&r->kept, &r->capacity, r->kept_bytes + r->stride, 1));
-    memcpy(r->kept + r->kept_bytes, row, r->stride);
-    r->kept_bytes += r->stride;
-    return TR_OK;
+    for (uint64_t i = 0; i < rows; i++, row += r->stride) {
+        char *to = r->kept + r->kept_bytes;
+        memcpy(&key, row, sizeof key);
+        if (tr_slots_shard(key) - r->first >= r->count)
+            continue;
+        if (to != row)
+            memmove(to, row, r->stride);
+        r->kept_bytes += r->stride;
+    }
 }
 
 static tr_status read_rows(reading *r)
 {
     const uint64_t most = r->stride < BLOCK ? BLOCK / r->stride : 1;
-    char          *block = tr__must_bytes(most * r->stride);
-    tr_status      status = TR_OK;
 
-    for (uint64_t left = (uint64_t)r->file->rows; left && status == TR_OK;) {
-        const uint64_t rows = left < most ? left : most;
-        status = r->place->read(r->range, block, rows * r->stride);
-        r->crc = tr_crc32c(r->crc, block, status == TR_OK ? rows * r->stride : 0);
-        for (uint64_t i = 0; i < rows && status == TR_OK; i++)
-            status = keep(r, block + i * r->stride);
-        left -= rows;
+    for (uint64_t left = (uint64_t)r->file->rows, rows; left; left -= rows) {
+        rows = left < most ? left : most;
+        TR_TRY(r->place->read(r->range, r->kept + r->kept_bytes, rows * r->stride));
+        r->crc = tr_crc32c(r->crc, r->kept + r->kept_bytes, rows * r->stride);
+        keep(r, rows);
     }
-    free(block);
-    if (status == TR_OK && r->file->crc >= 0 && (uint32_t)r->file->crc != r->crc)
-        status = tr_fail(TR_EFORMAT, "'%s' is damaged: the checksum of its rows is %08x, expected is %08x", r->file->path, r->crc,
-                         (uint32_t)r->file->crc);
+    if (r->file->crc >= 0 && (uint32_t)r->file->crc != r->crc)
+        return tr_fail(TR_EFORMAT, "'%s' is damaged: the checksum of its rows is %08x, expected is %08x", r->file->path, r->crc,
+                       (uint32_t)r->file->crc);
+    return TR_OK;
+}
+
+static tr_status open_and_read(reading *r)
+{
+    const tr_table_file *file = r->file;
+    const uint64_t       bytes = (uint64_t)file->rows * r->stride;
+
+    TR_TRY(check_size(r));
+    r->kept = tr__array_alloc(bytes);
+    if (!r->kept)
+        return tr_fail(TR_ENOMEM, "no memory for the %llu bytes of rows of '%s'", (unsigned long long)bytes, file->path);
+    TR_TRY(r->place->open(&r->range, file->path, (uint64_t)file->head_bytes, (uint64_t)file->head_bytes + bytes));
+    const tr_status status = read_rows(r);
+    r->place->close(r->range);
     return status;
 }
 
@@ -199,20 +215,12 @@ tr_status tr_table_file_read(void **packed, uint64_t *bytes, const tr_table_file
 {
     reading r = {.file = file, .place = tr_place_of(file->path), .stride = tr_table_stride(config), .first = first, .count = count};
 
-    tr_status status = check_size(&r);
-    if (status == TR_OK)
-        status = r.place->open(&r.range, file->path, (uint64_t)file->head_bytes,
-                               (uint64_t)file->head_bytes + (uint64_t)file->rows * r.stride);
-    if (status == TR_ENOTFOUND)
-        return tr_fail(status, "'%s' cannot be opened: there is no such file", file->path);
-    TR_TRY(status);
-    status = read_rows(&r);
-    r.place->close(r.range);
+    const tr_status status = open_and_read(&r);
     if (status != TR_OK) {
         free(r.kept);
-        return status;
+        return status == TR_ENOTFOUND ? tr_fail(status, "'%s' cannot be opened: there is no such file", file->path) : status;
     }
-    *packed = r.kept ? r.kept : tr__must_bytes(1);
+    *packed = r.kept;
     *bytes = r.kept_bytes;
     return TR_OK;
 }
