@@ -23,6 +23,7 @@ static tr_traffic_class class_of(tr_wire_kind kind)
     case TR_WIRE_PUSH_ROWS:       return TR_TRAFFIC_ROW_GRADIENTS;
     case TR_WIRE_DATA_ROWS:       return TR_TRAFFIC_ROWS;
     case TR_WIRE_PULL_ROWS:       return TR_TRAFFIC_KEYS;
+    case TR_WIRE_BUNDLE:          return TR_TRAFFIC_BUNDLES;
     default:                      return TR_TRAFFIC_OTHERS;
     }
 }
@@ -33,6 +34,11 @@ void tr_traffic_add(tr_traffic *traffic, tr_wire_kind kind, int64_t bytes)
 
     tr_counter_add(&traffic->bytes[class], bytes);
     tr_counter_add(&traffic->messages[class], 1);
+}
+
+void tr_traffic_add_bundled(tr_traffic *traffic, tr_wire_kind kind, int64_t bytes)
+{
+    tr_counter_add(&traffic->bytes[class_of(kind)], bytes);
 }
 
 static int64_t sum_of(const tr_counter counter[TR_TRAFFIC_COUNT])

@@ -16,6 +16,7 @@
     X(ROW_GRADIENTS,   row_gradients)   /* gradients of sparse tables, with their keys */                  \
     X(ROWS,            rows)            /* rows of sparse tables */                                        \
     X(KEYS,            keys)            /* requests for rows */                                           \
+    X(BUNDLES,         bundles)         /* several small messages of any content; the bytes of these count in their own classes */ \
     X(OTHERS,          others)          /* ends of steps, requests, acknowledgements, signs of life */
 
 typedef enum tr_traffic_class {
@@ -32,6 +33,8 @@ typedef struct tr_traffic {
 
 const char *tr_traffic_class_name(tr_traffic_class class);
 void        tr_traffic_add(tr_traffic *traffic, tr_wire_kind kind, int64_t bytes);
+/* Such a message in a bundle: its bytes count, and it is no message of its own. */
+void        tr_traffic_add_bundled(tr_traffic *traffic, tr_wire_kind kind, int64_t bytes);
 /* The sum of all classes. */
 int64_t     tr_traffic_bytes(const tr_traffic *traffic);
 int64_t     tr_traffic_messages(const tr_traffic *traffic);

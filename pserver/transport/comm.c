@@ -235,6 +235,7 @@ void tr__comm_free(tr_comm *comm)
     tr__comm_pulse_end(comm);
     for (int i = 0; comm->peer && i < comm->roster->size; i++)
         tr_outbox_deinit(&comm->peer[i].out);
+    tr__comm_free_bundles(comm);
     tr__comm_watch_end(comm);
     comm->machine.close_doorbell(comm->machine.self, comm->own_doorbell);
     if (comm->doorbell_file >= 0)
@@ -243,6 +244,7 @@ void tr__comm_free(tr_comm *comm)
     tr_liveness_free(comm->liveness);
     free(comm->peer);
     free(comm->bells.due);
+    free(comm->gathering);
     pthread_mutex_destroy(&comm->lock);
     pthread_mutex_destroy(&comm->drive);
     free(comm);

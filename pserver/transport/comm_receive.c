@@ -3,6 +3,7 @@
 #include "framework/base/memory.h"
 #include "pserver/observe/trace.h"
 #include "pserver/transport/comm_state.h"
+#include "pserver/wire/bundle.h"
 
 #include "proto/pserver.pb-c.h"
 
@@ -20,7 +21,9 @@ static int64_t on_header(void *self, int peer, const uint8_t *header, void **to)
         return -1;
     }
     if (wire.bytes) {
-        if (tr_wire_is_of_loop(wire.kind) || wire.kind == TR_WIRE_SERVING || !comm->has_node)
+        if (wire.kind == TR_WIRE_BUNDLE)
+            *to = tr__comm_bundle_begin(comm);
+        else if (tr_wire_is_of_loop(wire.kind) || wire.kind == TR_WIRE_SERVING || !comm->has_node)
             *to = tr__must_aligned(wire.bytes);
         else if (comm->node.receive_buffer)
             *to = comm->node.receive_buffer(comm->node.self, peer, &wire);
@@ -64,9 +67,16 @@ static void on_bye(tr_comm *comm, int peer)
     }
 }
 
+static void trace(const tr_comm *comm, int peer, const tr_wire *wire)
+{
+    if (tr_trace_has_messages())
+        tr_trace_message(comm->now, comm->roster->self, false, peer, wire);
+}
+
 /* Messages between the ranks' event loops. */
 static void receive_own(tr_comm *comm, int peer, const tr_wire *wire, void *payload, bool is_direct)
 {
+    trace(comm, peer, wire);
     if (wire->kind == TR_WIRE_HELLO)
         on_hello(comm, peer, payload, wire->bytes);
     else if (wire->kind == TR_WIRE_BYE)
@@ -134,6 +144,49 @@ static void see_replica(tr_comm *comm, int peer, const tr_wire *wire)
         tr_roster_set_replica(comm->roster, (int)wire->server.server, peer);
 }
 
+/* A message for the core, by itself or in a bundle. */
+static void receive_for_core(tr_comm *comm, int peer, const tr_wire *wire, void *payload, bool is_direct)
+{
+    trace(comm, peer, wire);
+    if (wire->kind == TR_WIRE_SERVING)
+        see_server(comm, peer, payload, (int64_t)wire->bytes);
+    if (wire->kind == TR_WIRE_REPLACE_DONE)
+        see_replacement(comm, peer, wire);
+    if (wire->kind == TR_WIRE_REPLICA_DONE)
+        see_replica(comm, peer, wire);
+    if (wire->kind == TR_WIRE_REPLACED)
+        comm->machine.end(comm->machine.self, TR_RANK_IS_DEAD, 0);      /* this rank was declared dead while it slept: no message of it may
+                                                                         * reach the job */
+    if (!comm->has_node) {
+        keep_for_later(comm, peer, wire, payload, is_direct);
+        return;
+    }
+    const bool is_ours = is_direct && wire->kind == TR_WIRE_SERVING;
+    tr__comm_away(comm);
+    comm->node.receive(comm->node.self, comm->now, peer, wire, payload, is_direct && !is_ours);
+    tr__comm_back(comm);
+    if (is_ours)
+        free(payload);
+    tr__comm_check_core(comm, peer);
+}
+
+static void receive_bundle(tr_comm *comm, int peer, const tr_wire *wire, uint8_t *payload, bool is_direct)
+{
+    tr_bundle_reader reader = tr_bundle_open(payload, wire);
+    tr_wire          inside;
+    const uint8_t   *data;
+
+    trace(comm, peer, wire);
+    while (tr_bundle_next(&reader, &inside, &data)) {
+        tr_traffic_add_bundled(&comm->received, inside.kind, (int64_t)tr_bundle_size(inside.bytes));
+        receive_for_core(comm, peer, &inside, (uint8_t *)(uintptr_t)data, false);
+    }
+    if (reader.status != TR_OK)
+        tr__comm_failed(comm, TR_EFORMAT, peer, tr_error());
+    if (is_direct)
+        tr__comm_bundle_end(payload);
+}
+
 static void on_receive(void *self, int peer, const uint8_t *header, void *payload, int64_t bytes, bool is_direct)
 {
     tr_comm *comm = self;
@@ -143,32 +196,15 @@ static void on_receive(void *self, int peer, const uint8_t *header, void *payloa
         tr__comm_failed(comm, TR_EFORMAT, peer, "a message has another size than its header says");
         return;
     }
+    const bool is_bundle = wire.kind == TR_WIRE_BUNDLE;
     tr_liveness_heard(comm->liveness, peer, comm->now);
-    tr_traffic_add(&comm->received, wire.kind, TR_WIRE_HEADER + (int64_t)wire.bytes);
-    if (tr_trace_has_messages())
-        tr_trace_message(comm->now, comm->roster->self, false, peer, &wire);
-    if (wire.kind == TR_WIRE_SERVING)
-        see_server(comm, peer, payload, bytes);
-    if (wire.kind == TR_WIRE_REPLACE_DONE)
-        see_replacement(comm, peer, &wire);
-    if (wire.kind == TR_WIRE_REPLICA_DONE)
-        see_replica(comm, peer, &wire);
-    if (wire.kind == TR_WIRE_REPLACED)
-        comm->machine.end(comm->machine.self, TR_RANK_IS_DEAD, 0);      /* this rank was declared dead while it slept: no message of it may
-                                                                         * reach the job */
-    if (tr_wire_is_of_loop(wire.kind))
+    tr_traffic_add(&comm->received, wire.kind, TR_WIRE_HEADER + (is_bundle ? 0 : bytes));
+    if (is_bundle)
+        receive_bundle(comm, peer, &wire, payload, is_direct);
+    else if (tr_wire_is_of_loop(wire.kind))
         receive_own(comm, peer, &wire, payload, is_direct);
-    else if (!comm->has_node)
-        keep_for_later(comm, peer, &wire, payload, is_direct);
-    else {
-        const bool is_ours = is_direct && wire.kind == TR_WIRE_SERVING;
-        tr__comm_away(comm);
-        comm->node.receive(comm->node.self, comm->now, peer, &wire, payload, is_direct && !is_ours);
-        tr__comm_back(comm);
-        if (is_ours)
-            free(payload);
-        tr__comm_check_core(comm, peer);
-    }
+    else
+        receive_for_core(comm, peer, &wire, payload, is_direct);
 }
 
 static void on_sent(void *self, void *token)

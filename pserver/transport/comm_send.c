@@ -1,6 +1,7 @@
 /* comm_send.c - sends the core's messages and this rank's own, to each peer through a queue of its own. */
 #include "pserver/observe/trace.h"
 #include "pserver/transport/comm_state.h"
+#include "pserver/wire/bundle.h"
 
 static void note_to_ring(tr_comm *comm, const tr_message *message)
 {
@@ -14,6 +15,20 @@ static void note_to_ring(tr_comm *comm, const tr_message *message)
     comm->bells.due[comm->bells.due_count++] = peer;
 }
 
+/* Also the messages in a bundle: the trace of the receiver has them, too. */
+static void trace(const tr_comm *comm, const tr_message *message)
+{
+    tr_wire        inside;
+    const uint8_t *payload;
+
+    tr_trace_message(comm->now, comm->roster->self, true, message->peer, &message->wire);
+    if (message->wire.kind != TR_WIRE_BUNDLE)
+        return;
+    tr_bundle_reader reader = tr_bundle_open(message->payload, &message->wire);
+    while (tr_bundle_next(&reader, &inside, &payload))
+        tr_trace_message(comm->now, comm->roster->self, true, message->peer, &inside);
+}
+
 static bool hand_over(tr_comm *comm, const tr_message *message)
 {
     uint8_t header[TR_WIRE_HEADER];
@@ -23,10 +38,13 @@ static bool hand_over(tr_comm *comm, const tr_message *message)
                            tr__token_of(message)))
         return false;
     if (tr_trace_has_messages())
-        tr_trace_message(comm->now, comm->roster->self, true, message->peer, &message->wire);
+        trace(comm, message);
     note_to_ring(comm, message);
     tr_liveness_sent(comm->liveness, message->peer, comm->now);
-    tr_traffic_add(&comm->sent, message->wire.kind, TR_WIRE_HEADER + (int64_t)message->wire.bytes);
+    if (message->wire.kind == TR_WIRE_BUNDLE)
+        tr_traffic_add(&comm->sent, TR_WIRE_BUNDLE, TR_WIRE_HEADER);
+    else
+        tr_traffic_add(&comm->sent, message->wire.kind, TR_WIRE_HEADER + (int64_t)message->wire.bytes);
     return true;
 }
 
@@ -69,8 +87,7 @@ void tr__comm_ring(tr_comm *comm, bool has_more)
     comm->bells.due_count = has_more ? near : 0;
 }
 
-/* Queue a message. A slow peer holds up no other peer, because each has a queue of its own. */
-static void post_message(tr_comm *comm, const tr_message *message)
+void tr__comm_post_message(tr_comm *comm, const tr_message *message)
 {
     tr_outbox *out = &comm->peer[message->peer].out;
 
@@ -85,7 +102,7 @@ void tr__comm_send(tr_comm *comm, int peer, tr_wire_kind kind, void *payload, ui
     const tr_message message = {
         .peer = peer, .payload = payload, .owned = payload,
         .wire = {.kind = kind, .sender = (uint32_t)comm->roster->self, .incarnation = comm->options.incarnation, .bytes = bytes}};
-    post_message(comm, &message);
+    tr__comm_post_message(comm, &message);
 }
 
 int tr__comm_send_waiting(tr_comm *comm)
@@ -121,8 +138,9 @@ int tr__comm_send_core(tr_comm *comm)
     int        count = 0;
 
     while (comm->has_node && next_of_core(comm, &message)) {
-        post_message(comm, &message);
+        tr__comm_gather(comm, &message);
         count++;
     }
+    tr__comm_send_gathered(comm);
     return count;
 }

@@ -4,6 +4,7 @@
  *   comm_thread.c   the life of the communication thread
  *   comm_drive.c    one turn of the driver, and its rest after that
  *   comm_pulse.c    signs of life while the driver is busy
+ *   comm_bundles.c  small messages of the core share one message
  *   comm_send.c     messages to other ranks
  *   comm_receive.c  messages from other ranks
  *   comm_watch.c    living and dead ranks
@@ -82,8 +83,25 @@ typedef struct tr__watch {
     atomic_bool      has_survived;                /* the job survived a death: MPI cannot be finalized any more */
 } tr__watch;
 
+/* comm_bundles.c: the memory of a bundle. While it is in use it has one reader. */
+typedef struct tr__bundle {
+    struct tr__bundle *next;
+    tr_loan            loan;
+    _Alignas(64) uint8_t payload[TR_LIMIT_BUNDLE];
+} tr__bundle;
+
+/* comm_bundles.c: small messages to one peer, which the core had in this turn. */
+typedef struct tr__gathered {
+    tr_message       first;                       /* it leaves as it is if it stays alone */
+    uint32_t         count;
+    uint8_t         *payload;                     /* of a bundle; with one message there is none */
+    uint64_t         bytes;
+    bool             has_news, is_listed;         /* not all are acknowledgements; the peer is in `gathering` */
+} tr__gathered;
+
 typedef struct tr__peer {
     tr_outbox        out;
+    tr__gathered     gathered;
     tr_doorbell     *bell;                        /* of a peer on this host; NULL: it is elsewhere */
     bool             is_due, has_news;            /* it is in `due` of the bells; it got other messages than acknowledgements */
     int              process;                     /* of a peer on this host (machine.h), or -1 */
@@ -134,6 +152,8 @@ struct tr_comm {
     tr_liveness     *liveness;
     tr__peer        *peer;                        /* of each rank */
     int              out_waiting;                 /* messages in all queues */
+    tr__bundle      *bundles;                     /* all, in use or not */
+    int             *gathering, gathering_count;  /* peers for which messages are gathered */
     tr_node          node;
     bool             has_node;
     tr__early       *early, **early_end;
@@ -271,6 +291,15 @@ tr_status tr__comm_wait_end(tr_comm *comm, tr__wait *w, tr_span *waited);
 /* The thread may say goodbye as soon as possible. */
 void      tr__comm_leave_begin(tr_comm *comm, bool is_well);
 
+/* == comm_bundles.c == */
+/* Gather a message of the core, or send it if it is large. After the last message of a turn the gathered ones are sent. */
+void     tr__comm_gather(tr_comm *comm, const tr_message *message);
+void     tr__comm_send_gathered(tr_comm *comm);
+/* Take memory for the payload of a bundle. `end`: it is not used any more. */
+uint8_t *tr__comm_bundle_begin(tr_comm *comm);
+void     tr__comm_bundle_end(uint8_t *payload);
+void     tr__comm_free_bundles(tr_comm *comm);
+
 /* == comm_send.c == */
 /* The transport returns this token when a message was sent: memory to free, or a loan, which its lowest bit marks. */
 static inline void *tr__token_of(const tr_message *message)
@@ -278,6 +307,8 @@ static inline void *tr__token_of(const tr_message *message)
     return message->loan ? (char *)message->loan + 1 : message->owned;
 }
 
+/* Queue a message. A slow peer holds up no other peer, because each has a queue of its own. */
+void tr__comm_post_message(tr_comm *comm, const tr_message *message);
 void tr__comm_send(tr_comm *comm, int peer, tr_wire_kind kind, void *payload, uint64_t bytes);
 /* Send the messages in the queues; send the messages of the core. Both return how many were sent. */
 int  tr__comm_send_waiting(tr_comm *comm);

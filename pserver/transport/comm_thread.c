@@ -33,6 +33,7 @@ static bool begin(tr_comm *comm)
     comm->liveness = tr_liveness_new(rank, ranks, comm->options.heartbeat, comm->options.timeout, comm->now);
     comm->peer = tr__must_array((size_t)ranks, sizeof *comm->peer);
     comm->bells.due = tr__must_array((size_t)ranks, sizeof *comm->bells.due);
+    comm->gathering = tr__must_array((size_t)ranks, sizeof *comm->gathering);
     for (int i = 0; i < ranks; i++)
         comm->peer[i].process = -1;
     if (comm->machine.pack_hello(&hello, &size, comm->machine.self, comm->options.role, comm->options.incarnation,

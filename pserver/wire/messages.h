@@ -210,6 +210,9 @@
     F(u32, trainer,  TR_ANY,            "number of the trainer")                                             \
     F(u32, rank,     TR_ANY,            "rank of the process that is meant")                                 \
     F(u32, news,     TR_NEWS_COUNT - 1, "a tr_news: what has become of this process")
+/* -- forms: between event loops ------------------------------------------------------------------- */
+#define TR_FORM_bundle(F)                                                                                    \
+    F(u32, count, TR_ANY, "messages in the payload")
 
 #define TR_FORMS(X)                                                                                          \
     X(setup) X(value) X(restore) X(restored) X(join) X(push) X(push_many) X(push_rows) X(set) X(step_end) X(pull) X(pull_rows) \
@@ -217,7 +220,7 @@
     X(write_rows) X(ack) X(data) X(data_many) X(data_rows) X(snapshot) X(snapshot_number) X(leave)           \
     X(tasks) X(task_ask) X(task_end) X(settled) X(task) X(post) X(posted) X(share) X(ready) X(snapshot_news) X(copy) \
     X(copy_generation)                                                                                       \
-    X(replica_block) X(replica_set) X(replica_rows) X(replica_update) X(server) X(replace_call) X(replace_done) X(member)
+    X(replica_block) X(replica_set) X(replica_rows) X(replica_update) X(server) X(replace_call) X(replace_done) X(member) X(bundle)
 
 /* -- messages -----------------------------------------------------------------------------------
  *
@@ -287,4 +290,5 @@
     M(REPLICA_DONE, server,          "replica", "any",      "",                   0)                          \
     M(REPLACE_CALL, replace_call,   "server",  "standby",  "",                   0)                          \
     M(REPLACE_DONE, replace_done,   "trainer", "any",      "",                   0)                          \
-    M(MEMBER,      member,          "server",  "server",   "",                   0)
+    M(MEMBER,      member,          "server",  "server",   "",                   0)                          \
+    M(BUNDLE,      bundle,          "any",     "any",      "messages: each with its header (bundle.h)", TR_LIMIT_BUNDLE)

@@ -153,7 +153,8 @@ const char *tr_wire_kind_name(tr_wire_kind kind)
 
 bool tr_wire_is_of_loop(tr_wire_kind kind)
 {
-    return kind == TR_WIRE_HELLO || kind == TR_WIRE_BEAT || kind == TR_WIRE_BYE || kind == TR_WIRE_ABORT;
+    return kind == TR_WIRE_HELLO || kind == TR_WIRE_BEAT || kind == TR_WIRE_BYE || kind == TR_WIRE_ABORT ||
+           kind == TR_WIRE_BUNDLE;
 }
 
 bool tr_wire_is_push(tr_wire_kind kind)

@@ -24,6 +24,7 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_FRAME = 32 };
 #define TR_LIMIT_CONTROL ((uint64_t)1 << 30)
 #define TR_LIMIT_DATA    ((uint64_t)1 << 28)
 #define TR_LIMIT_SHARE   ((uint64_t)1 << 10)
+#define TR_LIMIT_BUNDLE  ((uint64_t)1 << 16)
 
 typedef enum tr_wire_kind {
     TR_WIRE_NONE = 0,                 /* no message: a header of zeros is refused */

@@ -14,7 +14,7 @@
  *     fact trainer 1 91                         what that trainer means by "seed", before the start; the others mean 90
  *     kill server 0                             by SIGKILL
  *     stop trainer 1 for 3500 ms                by SIGSTOP, and on by SIGCONT
- *     lose STEP_END from trainer 0 to server 0  the next such message
+ *     lose STEP_END from trainer 0 to server 0  the next such message, with the bundle that it is in
  *     again [without server 0]                  the job is started again; that server's memory is lost with its host
  *     wait 100 ms                               at the end of each block a job goes on for 50 ms anyway
  *

@@ -153,15 +153,6 @@ TEST(deaths_losses_and_new_starts_together_cost_nothing)
     sim_expect_often("starts", starts, RUNS, 125);
 }
 
-/* In this job the last decision, that the last trainer is lost, does not reach server 1. Then server 0 dies: the job begins again. */
-TEST(server_0_stays_until_others_have_its_last_decision)
-{
-    uint64_t starts = 0;
-
-    suffer(99000928, &starts);
-    assert_int_equal(starts, 2);
-}
-
 /* In this job the answer to a goodbye is lost, and the server dies after its own. */
 TEST(a_servers_goodbye_answers_a_trainers)
 {
@@ -232,7 +223,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(servers_agree_on_every_update_whoever_dies),
         cmocka_unit_test(a_standby_that_is_done_takes_no_place),
         cmocka_unit_test(deaths_losses_and_new_starts_together_cost_nothing),
-        cmocka_unit_test(server_0_stays_until_others_have_its_last_decision),
         cmocka_unit_test(a_servers_goodbye_answers_a_trainers),
         cmocka_unit_test(replicas_follow_one_another),
         cmocka_unit_test(a_snapshot_at_the_end_needs_the_last_update),

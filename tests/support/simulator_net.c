@@ -3,6 +3,7 @@
 #include "tests/support/simulator_state.h"
 
 #include "framework/base/memory.h"
+#include "pserver/wire/bundle.h"
 #include "storage/util/little_endian.h"
 
 #include <assert.h>
@@ -256,21 +257,39 @@ static void look_for_failed(tr_transport *t)
             die(t, i);
 }
 
-static void watch(const tr_transport *t, bool is_sent, int peer, const uint8_t *header)
+/* Watchers hear of a bundle, and then of each message in it. */
+static void watch(const tr_transport *t, bool is_sent, int peer, const uint8_t *header, const void *payload)
 {
     const tr_sim_options *o = &t->sim->options;
-    tr_wire               wire;
+    tr_wire               wire, inside;
+    const uint8_t        *data;
 
-    if (o->watch && tr_wire_decode(&wire, header) == TR_OK)
-        o->watch(o->payload, t->sim->now, t->rank, is_sent, peer, &wire);
+    if (!o->watch || tr_wire_decode(&wire, header) != TR_OK)
+        return;
+    o->watch(o->payload, t->sim->now, t->rank, is_sent, peer, &wire);
+    if (wire.kind != TR_WIRE_BUNDLE)
+        return;
+    tr_bundle_reader reader = tr_bundle_open(payload, &wire);
+    while (tr_bundle_next(&reader, &inside, &data))
+        o->watch(o->payload, t->sim->now, t->rank, is_sent, peer, &inside);
 }
 
-static bool is_wanted_lost(const tr_transport *t, int peer, const uint8_t *header)
+/* A bundle is lost as a whole, when one of its messages is to be lost. */
+static bool is_wanted_lost(const tr_transport *t, int peer, const uint8_t *header, const void *payload)
 {
     const tr_sim_options *o = &t->sim->options;
-    tr_wire               wire;
+    tr_wire               wire, inside;
+    const uint8_t        *data;
 
-    return o->lose && tr_wire_decode(&wire, header) == TR_OK && o->lose(o->payload, t->rank, peer, &wire);
+    if (!o->lose || tr_wire_decode(&wire, header) != TR_OK)
+        return false;
+    bool is_lost = o->lose(o->payload, t->rank, peer, &wire);
+    if (wire.kind != TR_WIRE_BUNDLE)
+        return is_lost;
+    tr_bundle_reader reader = tr_bundle_open(payload, &wire);
+    while (!is_lost && tr_bundle_next(&reader, &inside, &data))
+        is_lost = o->lose(o->payload, t->rank, peer, &inside);
+    return is_lost;
 }
 
 static bool send_message(tr_transport *t, int peer, const uint8_t *header, const void *payload, int64_t bytes, void *token)
@@ -290,10 +309,10 @@ static bool send_message(tr_transport *t, int peer, const uint8_t *header, const
     }
     if (way->out.count == (unsigned)(sim->options.depth ? sim->options.depth : SEND_DEPTH))
         return false;
-    watch(t, true, peer, header);
+    watch(t, true, peer, header, payload);
     tr__parcel *p = parcel_new(t->rank, peer, header, payload, bytes, token, bytes <= INLINE_MAX || is_lossy(sim));
-    const bool  is_own = tr_wire_is_of_loop(kind);
-    const bool  is_dropped = is_wanted_lost(t, peer, header) || (!is_own && tr__sim_happens(sim, sim->options.drop));
+    const bool  is_own = tr_wire_is_of_loop(kind) && kind != TR_WIRE_BUNDLE;
+    const bool  is_dropped = is_wanted_lost(t, peer, header, payload) || (!is_own && tr__sim_happens(sim, sim->options.drop));
     p->is_sent = is_dropped || !p->is_large;
     t->is_fresh |= p->is_sent;
     RING_PUT(&way->out, p);
@@ -313,7 +332,7 @@ static void beat(tr_transport *t, int peer, const uint8_t *header)
 {
     if (t->way[peer].is_dropped || t->reports)
         return;
-    watch(t, true, peer, header);
+    watch(t, true, peer, header, NULL);
     tr__parcel *p = parcel_new(t->rank, peer, header, NULL, 0, NULL, true);
     p->is_sent = true;
     post(t->sim, p);
@@ -380,7 +399,7 @@ static int deliver(tr_transport *t, int peer)
         if (!p->is_large || p->to_place) {
             void *payload = p->is_large ? p->to_place : (void *)(uintptr_t)p->payload;
             p->to_place = NULL;                    /* the reader has it back */
-            watch(t, false, peer, p->header);
+            watch(t, false, peer, p->header, payload);
             t->events.receive(t->events.self, peer, p->header, payload, p->bytes, p->is_large);
         }
         t->in_hand = NULL;

@@ -62,7 +62,8 @@ def _steps(figures: Figures) -> list[str]:
 
 
 _CLASSES = {"gradients": "dense gradients", "small_gradients": "small dense gradients", "compressed": "compressed gradients",
-          "parameters": "parameters", "row_gradients": "gradients of rows", "rows": "rows", "keys": "keys", "others": "others"}
+          "parameters": "parameters", "row_gradients": "gradients of rows", "rows": "rows", "keys": "keys",
+          "bundles": "bundles of small messages", "others": "others"}
 
 
 def _traffic(figures: Figures) -> list[str]:

@@ -16,7 +16,7 @@ from .numbers import number_of, whole_of
 from .progress import add_bins
 
 # Classes of messages by content, in the order of pserver/observe/traffic.h.
-TRAFFIC_CLASSES = ("gradients", "small_gradients", "compressed", "parameters", "row_gradients", "rows", "keys", "others")
+TRAFFIC_CLASSES = ("gradients", "small_gradients", "compressed", "parameters", "row_gradients", "rows", "keys", "bundles", "others")
 
 # a trainer is stalled after so many seconds without a step, if that is also so many times a usual step
 _QUIET = 5.0
