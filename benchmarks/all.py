@@ -51,6 +51,7 @@ TABLES = (
     Table("job", "A job's steps", "ps.py --rounds 2 --batches 512", 120),
     Table("start", "A job's start", "start.py --rounds 7", 60),
     Table("parameters", "Many parameters", "many_parameters.py --rounds 1", 60),
+    Table("many_tables", "Many tables", "many_tables.py --rounds 2", 60),
     Table("tables", "Sparse tables", "bench_table.py BUILD --rounds 3", 180),
     Table("checkpoint", "Checkpoints", "bench_checkpoint FOLDER 256 5", 60),
     Table("table_checkpoint", "Checkpoints of tables", "bench_table_checkpoint FOLDER 1 5", 60),

@@ -116,6 +116,7 @@ typedef struct tr__job_tables {
     int            count;
     tr__job_table *item;
     int            pushed;            /* tables pushed in the present step */
+    uint64_t       unsent;            /* bytes of gathered gradients */
     int64_t        cache_staleness;
 } tr__job_tables;
 

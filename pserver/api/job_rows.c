@@ -157,7 +157,8 @@ static tr_status split_known(tr_job *job, tr__job_table *t, tr__rows_transfer *t
     return TR_OK;
 }
 
-/* Ask the servers for the rows of these keys, except for rows in the cache. `keeps`: put the answers into the cache. Without it the cache
+/* Ask the servers for the rows of these keys, except for rows in the cache. The questions for several tables gather, and leave with
+ * tr_job_flush or a wait. `keeps`: put the answers into the cache. Without it the cache
  * is not read either. */
 static tr_status ask(tr_job *job, int table, tr__rows_transfer *transfer, bool keeps)
 {
@@ -180,7 +181,7 @@ static tr_status ask(tr_job *job, int table, tr__rows_transfer *transfer, bool k
     transfer->call = (tr_client_rows){.table = (uint32_t)table, .first = splits ? transfer->missing : transfer->first,
                                       .keys = transfer->keys, .to = transfer->rows, .row_bytes = (uint64_t)t->row_bytes,
                                       .clock = &transfer->clock, .is_rounded = job->rounds && t->dtype == TR_FP32};
-    return tr__job_call(job, &(tr__command){.head = {TR__PULL_ROWS, .is_urgent = true}, .pull_rows = &transfer->call}, &transfer->ticket);
+    return tr__job_call(job, &(tr__command){.head = {TR__PULL_ROWS}, .pull_rows = &transfer->call}, &transfer->ticket);
 }
 
 /* The rows that were asked for at the end of the last step are those of this step. */
@@ -193,7 +194,7 @@ static void take_next(tr__job_table *t)
     t->next_is_asked = false;
 }
 
-tr_status tr_job_prefetch(tr_job *job, int table, int64_t count, const int64_t *keys)
+tr_status tr__job_prefetch_gather(tr_job *job, int table, int64_t count, const int64_t *keys)
 {
     TR_TRY(check_call(job, table, count, "tr_job_prefetch"));
     tr__job_table *t = &job->tables.item[table];
@@ -213,6 +214,12 @@ tr_status tr_job_prefetch(tr_job *job, int table, int64_t count, const int64_t *
     return TR_OK;
 }
 
+tr_status tr_job_prefetch(tr_job *job, int table, int64_t count, const int64_t *keys)
+{
+    TR_TRY(tr__job_prefetch_gather(job, table, count, keys));
+    return tr_job_flush(job);
+}
+
 tr_status tr_job_prefetch_next(tr_job *job, int table, int64_t count, const int64_t *keys)
 {
     TR_TRY(check_call(job, table, count, "tr_job_prefetch_next"));
@@ -224,13 +231,16 @@ tr_status tr_job_prefetch_next(tr_job *job, int table, int64_t count, const int6
     return TR_OK;
 }
 
-/* The servers answer after they have applied the step. Meanwhile the keys are sorted here. */
+/* The servers answer after they have applied the step. Meanwhile the keys are sorted here. The questions leave with the pull of the
+ * parameters if one follows, as after the step before. */
 tr_status tr__job_tables_ended(tr_job *job)
 {
     /* in mode sync(backups) a gradient counts only with new parameters, so its rows must not be older than those */
-    const bool is_late = job->policy.backups > 0;
+    const bool is_late = job->policy.backups > 0, pull_follows = job->blocks.pulled_at + 1 == job->step;
+    bool       asks = false;
 
     job->tables.pushed = 0;
+    job->tables.unsent = 0;
     for (int i = 0; i < job->tables.count; i++) {
         tr__job_table *t = &job->tables.item[i];
         t->is_pushed = t->is_prefetched = t->next_is_asked = false;
@@ -243,9 +253,9 @@ tr_status tr__job_tables_ended(tr_job *job)
         t->next->asked = following;
         t->has_following = false;
         TR_TRY(ask(job, i, t->next, true));
-        t->next_is_asked = true;
+        t->next_is_asked = asks = true;
     }
-    return TR_OK;
+    return asks && !pull_follows ? tr_job_flush(job) : TR_OK;
 }
 
 /* The last step that may use the rows of a transfer: `staleness` steps after the pull. Under ssp it is earlier, if a later step would

@@ -6,6 +6,7 @@
 #include "pserver/api/job_compress.h"
 #include "pserver/api/job_pull.h"
 #include "pserver/rank/rank_commands.h"
+#include "pserver/wire/bundle.h"
 
 #include <string.h>
 
@@ -49,9 +50,16 @@ tr_status tr__job_send_block(tr_job *job, int block, const void *data, double we
     return TR_OK;
 }
 
+/* Gradients of small tables gather until they fill a bundle for each server, or the step ends. */
 tr_status tr__job_send_rows(tr_job *job, int table)
 {
     tr__rows_transfer *transfer = job->tables.item[table].push;
+    const uint64_t     servers = (uint64_t)tr_job_servers(job), bytes = transfer->call.first[servers] * transfer->call.push_bytes;
 
-    return tr__job_call(job, &(tr__command){.head = {TR__PUSH_ROWS, .is_urgent = true}, .push_rows = &transfer->call}, &transfer->ticket);
+    job->tables.unsent += bytes;
+    const bool is_urgent = bytes > servers * TR_BUNDLED_MOST || job->tables.unsent > servers * (TR_LIMIT_BUNDLE - TR_BUNDLED_MOST);
+    if (is_urgent)
+        job->tables.unsent = 0;
+    return tr__job_call(job, &(tr__command){.head = {TR__PUSH_ROWS, .is_urgent = is_urgent}, .push_rows = &transfer->call},
+                        &transfer->ticket);
 }

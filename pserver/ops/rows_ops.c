@@ -88,9 +88,9 @@ static tr_status run_prefetch(const tr_run *io)
         if (!is_first_of_table(table, i))
             continue;
         TR_TRY(join_keys(&keys, &count, io, table, i));
-        TR_TRY(a->is_next ? tr_job_prefetch_next(job, table[i], count, keys) : tr_job_prefetch(job, table[i], count, keys));
+        TR_TRY(a->is_next ? tr_job_prefetch_next(job, table[i], count, keys) : tr__job_prefetch_gather(job, table[i], count, keys));
     }
-    return TR_OK;
+    return a->is_next ? TR_OK : tr_job_flush(job);
 }
 
 /* == pull_sparse =========================================================================================== */

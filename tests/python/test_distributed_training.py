@@ -156,6 +156,17 @@ def test_hundreds_of_small_parameters_travel_in_few_messages(servers):
         assert step["values"] < size <= 1.02 * step["values"] + 64 * messages
 
 
+@pytest.mark.parametrize("ahead", [[], ["--ahead"]], ids=["asked at the beginning", "asked ahead"])
+def test_the_rows_of_many_tables_travel_in_few_messages(ahead):
+    """Questions, answers and gradients of all tables share messages with each other, and with the small parameters."""
+    servers = 2
+    text = launch(servers, 1, "--tables", 30, *ahead, script=SMALL.with_name("many_tables.py"))
+    step = json.loads(next(line for line in text.splitlines() if line.startswith("{")))
+    assert servers <= step["sent"] <= 5 * servers
+    assert servers <= step["received"] <= 8 * servers
+    assert step["losses"][-1] < step["losses"][0]
+
+
 def test_every_reader_waits_for_a_parameter_on_its_way():
     """The server sleeps while a step's run returns; then the parameters are looked at in every way."""
     text = launch_under_mpi(1, 1, script=SMALL.with_name("late.py"), env=environment(TRIREME_TIMEOUT="30"))

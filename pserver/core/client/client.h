@@ -4,7 +4,8 @@
  * when all its data is here, any other when the server's acknowledgement covers it. If an answer does not come
  * in time (`retry`), the client sends all unanswered requests again. The server carries each request out once.
  *
- * Small pushes and pulls of blocks are gathered; tr_client_flush sends them as one message for each server.
+ * Small pushes and pulls of blocks are gathered; tr_client_flush sends them as one message for each server. Requests for rows of tables wait
+ * for it, too, so that those of several tables leave at once.
  * Large blocks are sent in chunks, without a copy. No more than `window` pushed bytes are unacknowledged.
  *
  * Pushes stay in their stream until their step is settled. When a server dies and a standby serves in its place, the client sends
@@ -221,7 +222,7 @@ const tr_client_answer *tr_client_snapshot_answer(const tr_client *client, int s
 void     tr_client_set_place(tr_client *client, uint8_t *(*pack)(void *self, size_t *size, uint64_t step), void *self);
 /* End the whole job, for this reason. */
 void     tr_client_abort(tr_client *client, const char *text);
-/* Send the gathered small pushes and pulls. A driver does so when it has no more operations at hand. */
+/* Send what was gathered: small pushes and pulls, requests for rows. A driver does so when it has no more operations at hand. */
 void     tr_client_flush(tr_client *client);
 
 /* All operations up to this one are done. */

@@ -77,7 +77,7 @@ static void forget_answer(tr__answer *answer)
 static void send_again(tr_client *client, tr__stream *s, uint64_t settled)
 {
     s->last_seq = 0;
-    s->in_flight = 0;
+    s->in_flight = s->gathered_from = 0;
     for (tr__request *r = s->first; r; r = r->next) {
         const tr__ask *ask = r->ask;
         const bool     is_there = ask->settled_by && ask->settled_by(&r->wire) <= settled;

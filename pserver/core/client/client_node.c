@@ -100,7 +100,7 @@ static bool next_of(tr_client *client, tr__stream *s, tr_message *out)
     while (s->unsent && s->unsent->state == TR__DONE)
         s->unsent = s->unsent->next;
     tr__request *r = s->unsent;
-    if (!r || s->is_orphan)
+    if (!r || s->is_orphan || (s->gathered_from && r->wire.seq >= s->gathered_from))
         return false;
     if (tr__client_is_push(r) && s->in_flight && s->in_flight + r->wire.bytes > client->options.window_bytes)
         return false;

@@ -102,5 +102,6 @@ void tr_client_flush(tr_client *client)
     for (int i = 0; i < client->stream_count; i++) {
         flush_pushes(client, &client->stream[i]);
         tr__client_flush_pulls(client, &client->stream[i]);
+        client->stream[i].gathered_from = 0;
     }
 }

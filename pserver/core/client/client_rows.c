@@ -82,6 +82,17 @@ uint64_t tr_client_rows_in_piece(const tr_client *client, uint64_t bytes)
     return bytes < client->options.chunk_bytes ? client->options.chunk_bytes / bytes : 1;
 }
 
+/* Requests for several tables are sent together (tr_client_flush). */
+static tr__request *gather(tr_client *client, tr__stream *s, const tr__ask *ask, const tr_wire *message, uint64_t op, const void *payload,
+                           uint64_t bytes)
+{
+    tr__request *r = tr__client_add(client, s, ask, message, op, payload, bytes);
+
+    if (!s->gathered_from)
+        s->gathered_from = r->wire.seq;
+    return r;
+}
+
 uint64_t tr_client_pull_rows(tr_client *client, const tr_client_rows *rows)
 {
     const uint64_t op = tr__client_op_begin(client), most = tr_client_rows_in_piece(client, rows->row_bytes);
@@ -93,7 +104,7 @@ uint64_t tr_client_pull_rows(tr_client *client, const tr_client_rows *rows)
             const tr_wire  pull = {.kind = TR_WIRE_PULL_ROWS,
                                    .pull_rows = {.step = step, .before = at - rows->first[i], .table = rows->table,
                                                  .remakes = (uint32_t)(step - client->step), .is_rounded = rows->is_rounded}};
-            tr__request   *r = tr__client_add(client, &client->stream[i], &of_pull, &pull, op, rows->keys + at, n * sizeof(int64_t));
+            tr__request   *r = gather(client, &client->stream[i], &of_pull, &pull, op, rows->keys + at, n * sizeof(int64_t));
             r->answer.to = rows->to + at * rows->row_bytes;
             r->answer.clock = rows->clock;
             r->answer.left = r->answer.size = tr_rounded_bytes(n * rows->row_bytes, rows->is_rounded);
@@ -182,8 +193,8 @@ uint64_t tr_client_push_rows(tr_client *client, const tr_client_rows *rows)
             const tr_wire  push = {.kind = TR_WIRE_PUSH_ROWS,
                                    .push_rows = {.step = client->step + 1, .weight = rows->weight, .table = rows->table,
                                                  .piece = (uint32_t)piece, .pieces = (uint32_t)pieces}};
-            tr__client_add(client, &client->stream[i], &tr__ask_push, &push, op, rows->pieces + (rows->first[i] + at) * rows->push_bytes,
-                           n * rows->push_bytes);
+            gather(client, &client->stream[i], &tr__ask_push, &push, op, rows->pieces + (rows->first[i] + at) * rows->push_bytes,
+                   n * rows->push_bytes);
         }
     }
     tr__client_op_count_down(client, op);

@@ -83,6 +83,7 @@ typedef struct tr__stream {
     tr__request      *last;           /* the last request, or NULL */
     tr__request      *open;           /* all requests before this one are done */
     tr__request      *unsent;         /* the first request that is to be sent, perhaps again */
+    uint64_t          gathered_from;  /* the first request that waits for tr_client_flush, by its number; 0: there is none */
     uint64_t          in_flight;      /* pushed bytes that are sent and not done */
     tr__list          pushes, pulls;
     double            weight;         /* the weight of the gathered pushes */
