@@ -4,8 +4,8 @@
  * when all its data is here, any other when the server's acknowledgement covers it. If an answer does not come
  * in time (`retry`), the client sends all unanswered requests again. The server carries each request out once.
  *
- * Small pushes and pulls of blocks are gathered; tr_client_flush sends them as one message for each server. Requests for rows of tables wait
- * for it, too, so that those of several tables leave at once.
+ * Small pushes and pulls of blocks are gathered; tr_client_flush sends them as one message for each server. Requests for rows of tables
+ * wait for it, too, so that those of several tables leave at once.
  * Large blocks are sent in chunks, without a copy. No more than `window` pushed bytes are unacknowledged.
  *
  * Pushes stay in their stream until their step is settled. When a server dies and a standby serves in its place, the client sends
