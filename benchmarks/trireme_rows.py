@@ -141,6 +141,10 @@ def widedeep_adam():
     return _ctr(), _DenseSgdSparseAdam()
 
 
+def deepfm_tables():
+    return _ctr(with_products=True, is_distributed=True), fluid.optimizer.Adam(learning_rate=1e-3)
+
+
 def deepfm_adam():
     return _ctr(with_products=True), _DenseSgdSparseAdam()
 

@@ -57,7 +57,7 @@ def _cut(program: Program, servers: int, min_block_bytes: int, slice_params: boo
     part = OptimizePart(program, joint_on_trainers=mode.trains_copies or not mode.is_lockstep, trains_copies=mode.trains_copies)
     if not mode.trains_copies:
         part.require_separate(servers)
-    items = [_item(part, name, slice_params) for name in part.params]
+    items = [item_of(part, name, slice_params) for name in part.params]
     parts = place(items, servers, min_block_bytes)
     if mode.trains_copies:
         result = transpile_geo(program, parts, servers, trainer, mode, list(part.tables))
@@ -66,7 +66,7 @@ def _cut(program: Program, servers: int, min_block_bytes: int, slice_params: boo
                 own.global_block()._insert_op(0, *prefetch)
             _pull_rows(own, part.tables)
         return result
-    means = _averaged(program) if mode.is_lockstep else []
+    means = averaged(program) if mode.is_lockstep else []
     result = Transpiled(program, [], [], [], {name: name + MEAN for name in means}, mode, list(part.tables),
                         original=program)
     result.read_alone = set(means).difference(losses(program))
@@ -92,7 +92,7 @@ def _divide_values(part: OptimizePart, result: Transpiled) -> None:
     result.on_servers = updated - used - written - result.remote
 
 
-def _item(part: OptimizePart, name: str, slice_params: bool) -> Item:
+def item_of(part: OptimizePart, name: str, slice_params: bool) -> Item:
     shape, dtype = part.shape(name), part.var(name).dtype
     if dtype not in (VarType.FP32, VarType.FP64):
         raise UnsupportedError(f"parameter {name!r} is {dtype}; the servers sum gradients of float32 and float64")
@@ -106,7 +106,7 @@ def losses(program: Program) -> list[str]:
             for name in op.output_arg_names]
 
 
-def _averaged(program: Program) -> list[str]:
+def averaged(program: Program) -> list[str]:
     """Return the losses and the variables of all_mean: numbers that are averaged over the trainers."""
     block = program.global_block()
     names = losses(program)
@@ -256,7 +256,7 @@ class _ServerProgram:
 # -- a trainer's program ------------------------------------------------------------------------------------
 
 
-class _Edit:
+class Edit:
     """Changes of a block's operators, which ``finish`` makes all at once. A single change takes a time that grows with the block."""
 
     def __init__(self, block: Block) -> None:
@@ -297,12 +297,12 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
     mine = [op.index for op in block.read_ops() if part.runs_on_trainers(op)]
     after = [i for i in mine if i in part.around.after]      # they come last, behind the new parameters
     block._arrange([i for i in mine if i not in part.around.after] + after)
-    _make_dense(copy, part)
+    make_dense(copy, part)
     by_source: dict[str, list[ParamBlock]] = {}
     for one in result.blocks:
         by_source.setdefault(one.source, []).append(one)
-    writers = _writers_of(block)
-    lasting = {name for name in part.grads if _make_lasting(block, name, writers.get(name, []))}
+    writers = writers_of(block)
+    lasting = {name for name in part.grads if make_lasting(block, name, writers.get(name, []))}
     pulled = [*result.means, *_insert_exchange(block, part, result, by_source, writers, lasting, len(mine) - len(after))]
     first_after = block.desc.op_size() - len(after)
     for name, mean in result.means.items():
@@ -330,7 +330,7 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
     return copy
 
 
-def _writers_of(block: Block) -> dict[str, list[int]]:
+def writers_of(block: Block) -> dict[str, list[int]]:
     """Return, for each variable, the places of the operators that write it, in order, each operator once."""
     writers: dict[str, list[int]] = {}
     for op in block.read_ops():
@@ -344,8 +344,8 @@ def _insert_exchange(block: Block, part: OptimizePart, result: Transpiled, piece
     """Send each gradient after its last writer, and wait for each parameter before its first reader among the first ``count`` operators.
     Return the parameters in the order of the waits.
     """
-    waits, waited = _first_readers(block, part.params, count)
-    edit = _Edit(block)
+    waits, waited = first_readers(block, part.params, count)
+    edit = Edit(block)
     for name in sorted([*part.grads, *result.means], key=lambda name: writers[name][-1], reverse=True):
         edit.insert_behind(writers[name][-1], "send", {"X": [name]}, {},
                            {"send_varnames": [one.grad for one in pieces[part.grads.get(name, name)]],
@@ -376,7 +376,7 @@ def _alone(program: Program, trainer: int, places: Sequence[int]) -> Program | N
     return copy
 
 
-def _make_lasting(block: Block, grad: str, writers: Sequence[int]) -> bool:
+def make_lasting(block: Block, grad: str, writers: Sequence[int]) -> bool:
     """Give a gradient memory of its own, which does not change until the next run writes it. The gradient is sent from there, perhaps
     again when a server has died. Return False where that is impossible: an operator with a block may write at any time.
     """
@@ -386,7 +386,7 @@ def _make_lasting(block: Block, grad: str, writers: Sequence[int]) -> bool:
     return True
 
 
-def _first_readers(block: Block, params: Iterable[str], count: int) -> tuple[list[tuple[int, list[str]]], list[str]]:
+def first_readers(block: Block, params: Iterable[str], count: int) -> tuple[list[tuple[int, list[str]]], list[str]]:
     """Return the places of the operators, of the first ``count``, that first read parameters, each with these parameters; and all
     parameters in that order.
     """
@@ -413,7 +413,7 @@ def _prefetch_of(block: Block, tables: Iterable[str]) -> tuple[Any, ...] | None:
 def _pull_rows(program: Program, tables: Container[str]) -> None:
     """Replace the lookups in these tables, whose rows the servers have."""
     for block in program.blocks:
-        edit = _Edit(block)
+        edit = Edit(block)
         for op in block.read_ops():
             if op.type == LOOKUP and op.input("W")[0] in tables:
                 kept = {name: op.desc.attr(name) for name in ("padding_idx", "width", "op_role", "op_callstack") if op.desc.has_attr(name)}
@@ -423,7 +423,7 @@ def _pull_rows(program: Program, tables: Container[str]) -> None:
             edit.finish()
 
 
-def _make_dense(program: Program, part: OptimizePart) -> None:
+def make_dense(program: Program, part: OptimizePart) -> None:
     """Make the gradients of embeddings dense: a block of memory travels."""
     for block in program.blocks:
         for op in block.read_ops():
@@ -441,7 +441,7 @@ def _make_dense(program: Program, part: OptimizePart) -> None:
 
 def _copy_instead_of_merging(block: Block, part: OptimizePart) -> None:
     """Replace operators that merge the rows of a gradient by copies, where the gradient is dense."""
-    edit = _Edit(block)
+    edit = Edit(block)
     for op in block.read_ops():
         if op.type in COPIES and not part.is_of_table(op.output("Out")[0]):
             edit.removed.add(op.index)
