@@ -124,9 +124,8 @@ def _compressed(options: Options, size: int) -> int:
 
 
 def _add_pushes(made: Schedule, facts: Facts, blocks: dict[str, list[_Block]], options: Options) -> None:
-    """Small gradients leave together: behind the next large gradient or the next rows, which wake the communication thread."""
+    """Small gradients leave together: behind the next large gradient, which wakes the communication thread."""
     order = [(index, name) for index, one in enumerate(facts.moments) if one.is_send for name in one.names]
-    tables = {table.name for table in facts.tables}
     gathered: dict[int, list[_Block]] = {}
     sizes: dict[int, int] = {}
 
@@ -148,7 +147,7 @@ def _add_pushes(made: Schedule, facts: Facts, blocks: dict[str, list[_Block]], o
                 is_plain = options.compress == "none"
                 made.pushes.append(Packet(block.server, 1, HEADER + (size if is_plain else _compressed(options, size)), size,
                                           kind="gradients" if is_plain else "compressed", moment=moment))
-        if name in tables or not all(block.is_small for block in blocks.get(name, ())):
+        if not all(block.is_small for block in blocks.get(name, ())):
             for server in list(gathered):
                 flush(server, moment)
     for server in list(gathered):
