@@ -56,7 +56,7 @@ def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run([sys.executable, "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-c", DOCS, "-D",
                            "extensions=myst_nb,sphinx.ext.autodoc,draw",
-                           "-d", folder / "pages", ROOT, folder / "html"], capture_output=True, text=True, timeout=220, check=False)
+                           "-d", folder / "pages", ROOT, folder / "html"], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return folder / "html"
 
