@@ -158,8 +158,7 @@ static tr_status split_known(tr_job *job, tr__job_table *t, tr__rows_transfer *t
 }
 
 /* Ask the servers for the rows of these keys, except for rows in the cache. The questions for several tables gather, and leave with
- * tr_job_flush or a wait. `keeps`: put the answers into the cache. Without it the cache
- * is not read either. */
+ * tr_job_flush or a wait. `keeps`: put the answers into the cache. Without it the cache is not read either. */
 static tr_status ask(tr_job *job, int table, tr__rows_transfer *transfer, bool keeps)
 {
     tr__job_table *t = &job->tables.item[table];

@@ -380,6 +380,7 @@ int         tr_checkpoint_parts(const tr_checkpoint *c)
         count += !c->manifest->parts[i]->has_of_step;
     return count;
 }
+
 tr_checkpoint_rows tr_checkpoint_rows_of(const tr_checkpoint *c)
 {
     for (size_t i = 0; i < c->manifest->n_parts; i++) {

@@ -173,16 +173,16 @@ def test_a_folder_of_an_older_version_is_refused_or_taken_over(tmp_path):
 def test_a_job_in_a_used_folder_is_refused_resumed_or_begun_anew(tmp_path):
     folder = tmp_path / "used"
     keep = ("--checkpoint", folder, "--checkpoint-steps", 2)
-    text = launch_under_mpi(1, 1, "job", "--steps", 9, script=SCRIPT, options=(*keep, "--resume-or-begin"))
+    text = launch_under_mpi(1, 1, "job", "--steps", 9, script=SCRIPT, options=(*keep, "--resume=auto"))
     assert text.count("holds no checkpoint: the training begins") == 1
     before = steps(folder)
     assert before[-1] == 9
     code, text = Launched(1, 1, "job", "--steps", 3, "--other", script=SCRIPT, options=keep).end()
     assert code == 2 and "holds checkpoints of another run: step 9, written" in text and "by 'folders.py job --steps 9'" in text, text
-    code, text = Launched(1, 1, "job", "--steps", 3, "--other", script=SCRIPT, options=(*keep, "--resume-or-begin")).end()
+    code, text = Launched(1, 1, "job", "--steps", 3, "--other", script=SCRIPT, options=(*keep, "--resume=auto")).end()
     assert code == 2 and "does not hold checkpoints of 'folders.py job --steps 3 --other'" in text, text
     assert steps(folder) == before
-    assert "going on from step 9" in launch_under_mpi(1, 1, "job", "--steps", 9, script=SCRIPT, options=(*keep, "--resume-or-begin"))
+    assert "going on from step 9" in launch_under_mpi(1, 1, "job", "--steps", 9, script=SCRIPT, options=(*keep, "--resume=auto"))
     text = launch_under_mpi(2, 1, "job", "--steps", 12, script=SCRIPT, options=(*keep, "--resume"))
     assert "going on from step 9" in text and steps(folder)[-1] == 12
     before = steps(folder)

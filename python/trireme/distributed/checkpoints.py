@@ -62,9 +62,7 @@ def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None
         raise InvalidArgumentError(f"checkpoint: every_seconds={every_seconds!r}; a number above 0 is possible")
     keep, full_every = check_whole("checkpoint: keep", keep, 1), check_whole("checkpoint: full_every", full_every, 1)
     rows = rows_named("checkpoint: rows", rows)
-    if type(resume).__name__ in ("bool", "bool_"):          # NumPy's, too
-        resume = bool(resume)
-    elif resume != "auto":
+    if isinstance(resume, str) and resume != "auto":
         raise InvalidArgumentError(f"checkpoint: resume={resume!r}; True, False and 'auto' are possible")
     if resume and anew:
         raise InvalidArgumentError("checkpoint: resume=True goes on from the folder's checkpoints, anew=True moves them away: choose one")

@@ -169,7 +169,7 @@ def add_launch(commands: argparse._SubParsersAction[_Parser]) -> None:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--resume", action="store_true", help="go on from the newest valid checkpoint of the folder; a folder without any is "
                                                            "refused")
-    how.add_argument("--resume=auto", "--resume-or-begin", action="store_true", dest="resume_or_begin",
+    how.add_argument("--resume=auto", action="store_true", dest="resume_or_begin",
                      help="go on if the folder holds checkpoints of the same script with the same arguments, "
                      "begin if it holds none; a line says which")
     how.add_argument("--anew", action="store_true", help="begin, and move another run's checkpoints into DIR/aside-DATE (default: such a "

@@ -1,4 +1,4 @@
-"""What both transports share: the model, who may ask for it, and what becomes of a request."""
+"""The state of a server, which HTTP and gRPC share. It finds the model that a client names, and runs it for a request."""
 
 from __future__ import annotations
 

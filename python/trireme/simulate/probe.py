@@ -7,6 +7,7 @@ updates: its time is a trainer's computing. One thread is timed by its own clock
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import pickle
 import resource
@@ -30,8 +31,6 @@ from ..run.py_functions import PyFuncRegistry
 from .facts import Facts, Moment, Table, growth, spread_of
 
 WARM, MARKED, LEAST = 3, 3, 5
-_STATES = {"sgd": 0, "momentum": 1, "lars_momentum": 1, "adagrad": 1, "decayed_adagrad": 1, "adam": 2, "adamax": 2, "adadelta": 2,
-           "rmsprop": 2, "ftrl": 2}
 
 
 class _EnoughStepsError(BaseException):
@@ -156,7 +155,7 @@ class ProbeSteps(Steps):
         kind = _optimizer(part)
         moments = sorted((Moment(float(share), mark.names, mark.is_send) for mark, share in zip(self._marks.marks, shares)),
                          key=lambda one: one.at)
-        states = _STATES.get(kind, 1)
+        states = _states(part, kind)
         tables = [Table(name, 4 * int(part.part.var(name).desc.shape()[-1]), float(np.mean([len(one) for one in self._keys[name]])),
                         growth(self._keys[name]), states) for name in part.tables]
         return Facts(items=part.items, averaged=part.averaged, moments=moments, computing=computing,
@@ -173,8 +172,18 @@ def _values(found: Any) -> np.ndarray:
 
 def _optimizer(part: ComputingPart) -> str:
     """Return the type of the operators that update most of the parameters."""
-    updates = [op.type for op in part.part.ops if op.inputs.get("Param") or op.type in _STATES]
+    updates = [op.type for op in part.part.ops if op.inputs.get("Param")]
     return max(set(updates), key=updates.count) if updates else "sgd"
+
+
+def _states(part: ComputingPart, kind: str) -> int:
+    """Return how many values the operators of this type keep for each value of a parameter: inputs as large as the parameter."""
+    updates, shape = [op for op in part.part.ops if op.type == kind and op.inputs.get("Param")], part.part.shape
+    if not updates:
+        return 0
+    op = max(updates, key=lambda one: math.prod(shape(one.inputs["Param"][0])))          # numbers such as the rate have one element
+    others = [names[0] for slot, names in op.inputs.items() if slot not in ("Param", "Grad") and names]
+    return sum(shape(name) == shape(op.inputs["Param"][0]) for name in others)
 
 
 def run_script(script: str, args: Sequence[str], *, steps: int = 20, seconds: float = 20.0, threads: int = 1) -> Facts:

@@ -30,9 +30,16 @@ class Work:
     pushes: list[list[Packet]]         # by server, as they are simulated
     answers: list[Packet]
     schedule: Schedule
+    keys: list[tuple[int, int]] = field(default_factory=list)          # by server: messages and bytes of a step's questions for rows
+    rows: list[list[Packet]] = field(default_factory=list)             # by server
     sends: dict[int | None, list[tuple[int, int, Packet]]] = field(default_factory=dict)     # by moment: server, number, packet
 
     def __post_init__(self) -> None:
+        servers = range(self.schedule.servers)
+        self.rows = [[one for one in self.schedule.rows if one.server == server] for server in servers]
+        for server in servers:
+            keys = [one for one in self.schedule.keys if one.server == server]
+            self.keys.append((sum(one.messages for one in keys), sum(one.bytes for one in keys)))
         for server, packets in enumerate(self.pushes):
             for number, one in enumerate(packets):
                 for moment in (one.moment, None):      # None: all of a step, at its end
@@ -145,9 +152,7 @@ class Trainer:
         for one in self.work.schedule.rows:
             for name in one.names:
                 self._missing[name] = self._missing.get(name, 0) + 1
-        for server in self.servers:
-            keys = [one for one in self.work.schedule.keys if one.server == server.index]
-            messages, size = sum(one.messages for one in keys), sum(one.bytes for one in keys)
+        for server, (messages, size) in zip(self.servers, self.work.keys):
             cost = self.work.network.cost(self.rank, server.rank, messages, size)
             self.handled += cost
             yield cost
@@ -242,17 +247,22 @@ class Server:
     def _settle(self, trainers: list[Trainer], step: int) -> None:
         for one in trainers:
             self._settled[one.index] = step + 1
-        self._held += [(one, step) for one in trainers]
-        lead, slowest = self.work.mode.lead, min(self._settled)
-        answered = [(one, made) for one, made in self._held if lead < 0 or made + 1 - lead <= slowest]
-        self._held = [pair for pair in self._held if pair not in answered] if lead >= 0 else []
+        answered = self._answered(trainers, step)
         for packet in self._answers:
-            for one, _ in answered:
+            for one in answered:
                 self._send(one, packet)
-        for one, made in list(self._rows_held):
-            if self._settled[one.index] >= made:
-                self._rows_held.remove((one, made))
-                self._answer_rows(one)
+        held, self._rows_held = self._rows_held, []
+        for one, made in held:
+            self._on_keys(one, made)                   # answers, or holds them again
+
+    def _answered(self, trainers: list[Trainer], step: int) -> list[Trainer]:
+        """Return the trainers that get parameters now that a step of these is settled: one that is ahead waits for slower ones."""
+        lead = self.work.mode.lead
+        if lead < 0:
+            return trainers
+        slowest, waiting = min(self._settled), [*self._held, *((one, step) for one in trainers)]
+        self._held = [(one, made) for one, made in waiting if made + 1 - lead > slowest]
+        return [one for one, made in waiting if made + 1 - lead <= slowest]
 
     def _send(self, trainer: Trainer, packet: Packet) -> None:
         cost = self.work.network.cost(self.rank, trainer.rank, packet.messages, packet.bytes, True) + self.work.unpack(packet)
@@ -267,10 +277,9 @@ class Server:
             self._rows_held.append((trainer, step))
 
     def _answer_rows(self, trainer: Trainer) -> None:
-        for one in self.work.schedule.rows:
-            if one.server == self.index:
-                cost = self.work.network.cost(self.rank, trainer.rank, one.messages, one.bytes, True)
-                self.rank.work(cost + self.work.costs.row_read * one.entries, trainer.receive, self, one)
+        for one in self.work.rows[self.index]:
+            cost = self.work.network.cost(self.rank, trainer.rank, one.messages, one.bytes, True)
+            self.rank.work(cost + self.work.costs.row_read * one.entries, trainer.receive, self, one)
 
 
 def _nothing() -> None:

@@ -106,7 +106,7 @@ class DistributedOptimizer:
 
 
 class Fleet:
-    """The object ``fleet`` of a script. ``mode`` is of ``Mode``.
+    """The object ``fleet`` of a script.
 
     >>> from trireme.incubate.fleet.parameter_server.distribute_transpiler import fleet
     >>> fleet.init()
@@ -114,8 +114,7 @@ class Fleet:
     (True, 0, 1)
     """
 
-    def __init__(self, mode: int) -> None:
-        self._mode = mode
+    def __init__(self) -> None:
         self._role_maker: RoleMakerBase | None = None
         self._main: Program | None = None
         self._startup: Program | None = None

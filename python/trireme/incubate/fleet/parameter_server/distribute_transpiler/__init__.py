@@ -19,7 +19,7 @@ from typing import Any
 
 from .....native.errors import UnsupportedError, user_line
 from .....transpiler.distribute_transpiler import DistributeTranspilerConfig
-from ...base.fleet_base import DistributedOptimizer, Fleet, Mode
+from ...base.fleet_base import DistributedOptimizer, Fleet
 from .distributed_strategy import (
     AsyncStrategy, DistributedStrategy, GeoStrategy, HalfAsyncStrategy, StrategyFactory, SyncStrategy, TrainerRuntimeConfig)
 
@@ -31,9 +31,6 @@ class FleetTranspiler(Fleet):
     >>> FleetTranspiler().main_program is fluid.default_main_program()
     True
     """
-
-    def __init__(self) -> None:
-        super().__init__(Mode.TRANSPILER)
 
     def distributed_optimizer(self, optimizer: Any, strategy: Any = None) -> DistributedOptimizer:
         """Return an optimizer whose ``minimize`` sets the mode of the job.

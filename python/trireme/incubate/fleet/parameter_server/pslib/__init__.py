@@ -10,7 +10,7 @@ from .....native.errors import InvalidArgumentError, UnsupportedError, user_line
 from .....program import Program
 from .....train.executor import Executor
 from .....transpiler.distribute_transpiler import DistributeTranspilerConfig
-from ...base.fleet_base import DistributedOptimizer, Mode
+from ...base.fleet_base import DistributedOptimizer
 from ..distribute_transpiler import FleetTranspiler
 
 
@@ -22,10 +22,6 @@ class PSLib(FleetTranspiler):
     >>> fleet.is_worker()
     True
     """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._mode = Mode.PSLIB
 
     def distributed_optimizer(self, optimizer: Any, strategy: Mapping[str, Any] | None = None) -> DistributedOptimizer:
         """Return an optimizer for mode ``async``. ``strategy`` must be empty: its settings describe tables of pslib."""
