@@ -9,6 +9,7 @@ enum { STRIDE = 24 };
 
 /* A store whose table has in shard s one row, of key s and update s. It writes and reads nothing: the test says how that went. */
 static int     saved, loaded, written;
+static int     written_before;       /* rows that were set when the last file was begun to be read */
 static char    path_of_file[64];
 static int64_t rows_of_file;
 
@@ -54,6 +55,7 @@ static void load(void *worker, uint32_t index, const tr_table_file *file)
     assert_null(file->head);
     assert_int_equal(file->crc, 17);
     snprintf(path_of_file, sizeof path_of_file, "%s", file->path);
+    written_before = written;
     loaded++;
 }
 
@@ -209,6 +211,26 @@ TEST(first_rows_come_from_files_before_trainer_0_joins)
     unmake(&r);
 }
 
+TEST(the_next_file_is_read_while_rows_are_set)
+{
+    rig     r = make_with_files("sync", false);
+    tr_wire told = {0};
+    char    text[256];
+
+    say_load(&r, TRAINER0, false, "/a");
+    say_load(&r, TRAINER0, false, "/b");
+    say_load(&r, TRAINER0, false, "/c");
+    done(&r, TR_OK, 7);
+    assert_true(loaded == 2 && written_before == 0 && written == 7);
+    done(&r, TR_EFORMAT, 0);                           /* one that failed has nothing to set */
+    assert_true(loaded == 3 && written_before == 7 && !strcmp(path_of_file, "/c"));
+    assert_int_equal(take_files(&r, TRAINER0, &told, text), 2);
+    lose(&r, TRAINER0);
+    done(&r, TR_OK, 9);
+    assert_int_equal(written, 7);                      /* nobody waits for these rows any more */
+    unmake(&r);
+}
+
 TEST(wrong_requests_are_refused)
 {
     static const struct {
@@ -238,6 +260,7 @@ int main(void)
         cmocka_unit_test(a_file_waits_for_an_update),
         cmocka_unit_test(a_dead_trainers_file_is_written_and_nobody_is_told),
         cmocka_unit_test(first_rows_come_from_files_before_trainer_0_joins),
+        cmocka_unit_test(the_next_file_is_read_while_rows_are_set),
         cmocka_unit_test(wrong_requests_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
