@@ -257,13 +257,28 @@ tr_status tr_store_list(char **lines, const char *folder)
     return ask_for_text(lines, "list", folder);
 }
 
-tr_status tr_store_remove(const char *path)
+static tr_status tell(const char *verb, const char *path)
 {
-    char *payload = NULL;
-    const tr_status status = ask_for_text(&payload, "remove", path);
+    char           *payload = NULL;
+    const tr_status status = ask_for_text(&payload, verb, path);
 
     free(payload);
     return status;
+}
+
+tr_status tr_store_remove(const char *path)
+{
+    return tell("remove", path);
+}
+
+tr_status tr_store_new_save(char **out, const char *folder)
+{
+    return ask_for_text(out, "new_save", folder);
+}
+
+tr_status tr_store_remove_old(const char *folder)
+{
+    return tell("remove_old", folder);
 }
 
 static tr_status get_once(char **content, size_t *size, bool *is_lost, const char *path, int64_t end)

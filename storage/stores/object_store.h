@@ -48,3 +48,9 @@ tr_status tr_store_get(uint8_t **bytes, size_t *size, const char *path, uint64_t
 tr_status tr_store_list(char **lines, const char *folder);
 /* Remove a file. One that does not exist is no mistake. */
 tr_status tr_store_remove(const char *path);
+/* The folder of a new save in a folder of a store, malloc'ed (python/trireme/stores/saves.py). The save counts when its folder has the file
+ * TR_STORE_SAVED, with the checksums of the others. */
+#define TR_STORE_SAVED "__saved__"
+tr_status tr_store_new_save(char **out, const char *folder);
+/* A save of this folder is complete: remove the files that it has made old. */
+tr_status tr_store_remove_old(const char *folder);

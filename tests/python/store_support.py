@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import http.client
 import http.server
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -188,3 +189,14 @@ def find_store(s3: S3, monkeypatch: pytest.MonkeyPatch) -> S3:
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
     return s3
+
+
+@contextlib.contextmanager
+def proxied(s3: S3, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """A proxy before the server. What this process writes and reads goes through it."""
+    one = Proxy(s3.port)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{one.port}")
+    monkeypatch.setenv("TRIREME_STORE_TIMEOUT", "1")
+    monkeypatch.setattr("trireme.stores.tries._FIRST_PAUSE", 0.01)
+    yield one
+    one.stop()

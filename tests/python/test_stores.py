@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from store_support import BUCKET, Proxy, find_store, google, the_server
+from store_support import BUCKET, find_store, google, proxied, the_server
 
 import trireme as fluid
 from trireme import checkpoint as checkpoints
-from trireme.stores import copies, folders, names, reading, serve, tries, writing
+from trireme.stores import folders, names, reading, serve, tries, writing
 
 pa = pytest.importorskip("pyarrow")
 
@@ -34,13 +34,8 @@ def store(s3, monkeypatch):
 
 @pytest.fixture
 def proxy(store, monkeypatch):
-    """A proxy before the server. What is written and read goes through it."""
-    one = Proxy(store.port)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{one.port}")
-    monkeypatch.setenv("TRIREME_STORE_TIMEOUT", "1")
-    monkeypatch.setattr("trireme.stores.tries._FIRST_PAUSE", 0.01)
-    yield one
-    one.stop()
+    with proxied(store, monkeypatch) as one:
+        yield one
 
 
 LINES = [f"{i % 7}.5,{i}\n" for i in range(20000)]
@@ -372,105 +367,3 @@ def test_cat_prints_files_of_stores_unpacked(store, capfdbinary):
     store.put("cat/b", b"two\n")
     assert main(["cat", uri, f"s3://{BUCKET}/cat/?"]) == 0
     assert capfdbinary.readouterr().out == b"one\ntwo\n"
-
-
-# == models ===================================================================================================
-
-
-def made():
-    """A trained program: what it is fed, its guess, and its executor."""
-    x = fluid.layers.data("x", [2])
-    guess = fluid.layers.fc(x, 1, name="line")
-    loss = fluid.layers.mean(guess)
-    fluid.optimizer.SGD(0.1).minimize(loss)
-    exe = fluid.Executor()
-    exe.run(fluid.default_startup_program())
-    return x, guess, loss, exe
-
-
-FED = {"x": np.array([[1, 2], [3, 4]], "float32")}
-
-
-def test_models_are_saved_to_a_store_and_loaded_from_it(store, monkeypatch):
-    x, guess, loss, exe = made()
-    uri = f"s3://{BUCKET}/model"
-    order = []
-    upload = folders.upload
-    monkeypatch.setattr(folders, "upload", lambda path, name: (upload(path, name), order.append(name.rpartition("/")[2]))[0])
-    fluid.io.save_inference_model(uri, ["x"], [guess], exe)
-    assert order[-1] == "__model__" and len(order) == 3
-    fluid.io.save_persistables(exe, f"s3://{BUCKET}/state")
-    wanted, = exe.run(fluid.default_main_program().clone(for_test=True), feed=FED, fetch_list=[guess])
-    exe.run(feed=FED, fetch_list=[loss])
-    fluid.io.load_persistables(exe, f"s3://{BUCKET}/state")
-    again, = exe.run(fluid.default_main_program().clone(for_test=True), feed=FED, fetch_list=[guess])
-    assert np.array_equal(wanted, again)
-    program, feeds, targets = fluid.io.load_inference_model(uri, exe)
-    assert np.array_equal(exe.run(program, feed={feeds[0]: FED["x"]}, fetch_list=targets)[0], wanted)
-    with fluid.serving.Predictor(uri) as predictor:
-        assert np.array_equal(predictor.run(FED)[0], wanted)
-    store.put("model/line.w_0", store.get("model/line.w_0")[:-1] + b"\1")
-    with pytest.raises(fluid.core.TriremeError, match=rf"{uri}.*line.w_0"):
-        fluid.serving.Predictor(uri)
-    with pytest.raises(ValueError, match=f"there is no folder 's3://{BUCKET}/none'"):
-        fluid.io.load_inference_model(f"s3://{BUCKET}/none", exe)
-    with pytest.raises(fluid.core.NotFoundError, match=f"s3://{BUCKET}/none"):
-        fluid.serving.Predictor(f"s3://{BUCKET}/none")
-
-
-def test_a_predictor_follows_exports_to_a_store(store):
-    x, guess, loss, exe = made()
-    uri = f"s3://{BUCKET}/serving"
-    exporter = fluid.serving.Exporter(uri, ["x"], [guess], exe, full_every=2, keep_seconds=0)
-    test = fluid.default_main_program().clone(for_test=True)
-    exporter.export()
-    with fluid.serving.Predictor(uri) as predictor:
-        for version in range(2, 5):
-            exe.run(feed=FED, fetch_list=[loss])
-            assert exporter.export().folder.startswith(uri)
-            assert predictor.refresh() and not predictor.refresh() and predictor.version == version
-            assert np.array_equal(predictor.run(FED)[0], exe.run(test, feed=FED, fetch_list=[guess])[0])
-    parts = {name.partition("/")[0] for name, _ in folders.list_files(uri)}
-    assert parts == {"current", "full-000000003", "delta-000000004"}
-    assert fluid.serving.Exporter(uri, ["x"], [guess], exe).export().version == 5
-
-
-def test_an_export_that_is_replaced_while_it_is_copied_is_copied_again(store, monkeypatch):
-    x, guess, loss, exe = made()
-    uri = f"s3://{BUCKET}/replaced"
-    exporter = fluid.serving.Exporter(uri, ["x"], [guess], exe)
-    exporter.export()
-    with fluid.serving.Predictor(uri) as predictor:
-        exporter.export()
-        copied, real = [], copies.download
-
-        def cut(name, path):
-            real(name, path)
-            copied.append(name)
-            if len(copied) == 1:
-                os.truncate(path, os.path.getsize(path) - 3)
-        monkeypatch.setattr(copies, "download", cut)
-        assert predictor.refresh() and predictor.version == 2 and len(copied) == 2
-        store.put("replaced/current", b"no export")
-        with pytest.raises(fluid.core.FormatError, match=f"{uri}/current"):
-            predictor.refresh()
-
-
-ENDS = """
-import os, sys
-import trireme as fluid
-predictor = fluid.serving.Predictor(sys.argv[1])
-if os.fork() == 0:
-    sys.exit()                                             # as any program ends
-os.wait()
-print(os.path.exists(predictor._mirror.path), predictor._mirror.path)
-"""
-
-
-def test_a_copy_is_removed_by_the_process_that_made_it(store):
-    x, guess, loss, exe = made()
-    uri = f"s3://{BUCKET}/forked"
-    fluid.serving.export_model(uri, ["x"], [guess], exe)
-    done = subprocess.run([sys.executable, "-c", ENDS, uri], check=True, capture_output=True, text=True, timeout=60)
-    was_there, path = done.stdout.split()
-    assert was_there == "True" and not os.path.exists(path)

@@ -20,7 +20,8 @@ import trireme as fluid
 from trireme import checkpoint as checkpoints
 from trireme.launch import cli
 from trireme.launch.programs import trainer_program
-from trireme.stores.folders import download_folder, list_files
+from trireme.stores.folders import list_files
+from trireme.stores.saves import download_saved
 
 pytestmark = [pytest.mark.mpi, needs_mpi]
 
@@ -225,7 +226,8 @@ def test_programs_without_a_script_take_uris(here, stored, tmp_path, monkeypatch
         assert code == 0, out + err
     assert f"going on from step 9, {folder}/step-000000009" in out + err
     script(uri, "--save", tmp_path / "python")
-    download_folder(saved, str(tmp_path / "c"))
+    download_saved(saved, str(tmp_path / "c"))
+    assert [name.endswith("/__saved__") for name, _ in list_files(saved)].count(True) == 1        # the first one is gone
     assert_holds(tmp_path / "c", tmp_path / "python")
     guess = fluid.layers.fc(fluid.layers.data("x", [2]), 1, param_attr=fluid.initializer.Constant(1.0), bias_attr=False)
     exe = fluid.Executor()

@@ -6,15 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/tensors/beside.h"
 #include "framework/base/memory.h"
 #include "framework/tensors/scope.h"
-#include "framework/tensors/tensor_io.h"
 #include "framework/base/status.h"
 #include "pserver/util/wake.h"
-#include "storage/checkpoint/place.h"
-#include "storage/stores/object_store.h"
 #include "trainer/checkpoints/stop_signal.h"
+#include "trainer/saved_job/job_save.h"
 
 /* The same in python/trireme/distributed: transpiler.py and geo.py. */
 enum { SEED_OF_TRAINER = 1000003 };
@@ -210,51 +207,12 @@ static tr_status wait_for_others(const running *r)
     return status;
 }
 
-static tr_status save_to_store(const tr_tensor *value, const char *path)
-{
-    char     *bytes = NULL;
-    size_t    size = 0;
-    FILE     *out = open_memstream(&bytes, &size);
-    tr_status status;
-
-    if (!out)
-        return tr_fail(TR_ENOMEM, "there is no memory for the content of '%s'", path);
-    status = tr_tensor_write(out, value);
-    if (fclose(out) != 0 && status == TR_OK)
-        status = tr_fail(TR_ENOMEM, "there is no memory for the content of '%s'", path);
-    if (status == TR_OK)
-        status = tr_place_put(path, bytes, size);
-    free(bytes);
-    return status;
-}
-
-static tr_status save_to_file(const tr_tensor *value, const char *path)
-{
-    TR_TRY(tr__make_folders(path));
-    return tr_tensor_save(value, path);
-}
-
-static tr_status save_one(const running *r, const char *name)
-{
-    tr_var *var = tr_scope_find(r->scope, name);
-    char   *path;
-
-    if (!var || !var->tensor.data)
-        return tr_fail(TR_ENOTFOUND, "'%s' has no value: the job's startup program does not make it", name);
-    TR_TRY(tr_path_inside(&path, r->desc->save_folder, name));
-    const tr_status status = tr_store_is_uri(path) ? save_to_store(&var->tensor, path) : save_to_file(&var->tensor, path);
-    free(path);
-    return status;
-}
-
 /* All trainers have the same parameters, so trainer 0 writes them. */
 static tr_status save(const running *r)
 {
     if (!r->desc->save_folder || (r->job && tr_job_index(r->job) != 0))
         return TR_OK;
-    for (int i = 0; i < r->desc->saved_count; i++)
-        TR_TRY(save_one(r, r->desc->saved[i]));
-    return TR_OK;
+    return tr_saved_job_save(r->desc, r->scope);
 }
 
 static tr_status run_all(running *r, tr_saved_job_watcher watcher, void *payload)

@@ -12,12 +12,13 @@ import struct
 from collections.abc import Iterable
 
 from .._core import ffi, lib
-from .errors import FileError, check
+from .errors import FileError, FormatError, check
 from .files import new_file, open_regular, path_inside
 from .handles import Handle, Native
 from .names import name_chars, path_chars, take_text
 
 FILE = "__checksums__"
+_HEAD = "trireme-checksums 1\n"
 _END = b"TRSM"
 
 
@@ -51,9 +52,25 @@ def line_of(name: str, head: bytes, size: int) -> str:
     return f"{checksum_of(head)} {len(head)} {size} {name}\n"
 
 
+def text_of(folder: str, names: Iterable[str], others: Iterable[str] = ()) -> bytes:
+    """Return the text with the checksums of a folder's files ``names``, and with these lines of others."""
+    return ended([_HEAD, *_lines(folder, sorted(names)), *others])
+
+
+def sizes(text: bytes, name: str) -> dict[str, int]:
+    """Return the files that a text of checksums names, and how many bytes each has. ``name`` is the text's own, for the message."""
+    lines = [f"{line}\n" for line in text.decode("utf-8", "surrogateescape").split("\n")]
+    try:
+        if lines[0] != _HEAD or ended(lines[:-2]) != text:
+            raise ValueError("its last line has another checksum")
+        return {file: int(size) for _, _, size, file in (line[:-1].split(" ", 3) for line in lines[1:-2])}
+    except ValueError as error:
+        raise FormatError(f"{name} is damaged: {error}") from None
+
+
 def write(folder: str, names: Iterable[str], others: Iterable[str] = ()) -> str:
     """Write the checksums of a folder's files ``names``, and these lines of others, to its file of checksums; return its own checksum."""
-    text = ended(["trireme-checksums 1\n", *_lines(folder, sorted(names)), *others])
+    text = text_of(folder, names, others)
     with new_file(os.path.join(folder, FILE)) as file:
         file.write(text)
     return checksum_of(text)
@@ -66,7 +83,7 @@ def _varint(value: int) -> bytes:
 def write_model(folder: str, model_file: str, program: bytes, names: Iterable[str]) -> None:
     """Write a program's file, with its checksum and those of the folder's files ``names``."""
     own = f"{checksum_of(program)} {len(program)} 0 {model_file}\n"
-    text = ended(["trireme-checksums 1\n", own, *_lines(folder, sorted(names))])
+    text = ended([_HEAD, own, *_lines(folder, sorted(names))])
     head = _varint(lib.TR_CHECKSUMS_FIELD << 3 | 2) + _varint(len(text) + 8)
     with new_file(path_inside(folder, model_file)) as file:
         file.write(program + head + text + struct.pack("<I", len(head) + len(text) + 8) + _END)

@@ -148,7 +148,7 @@ def _read_about(name: str, folder: str) -> tuple[dict[str, Any], list[File], int
 
     from ..stores.copies import original
 
-    path, store = path_inside(folder, "about.json"), original(folder)
+    path = path_inside(folder, "about.json")
     if not os.path.exists(path):
         raise NotFoundError(f"there is no saved sparse table in {folder!r}")
     with damage_of(path), open_regular(path) as file:
@@ -156,15 +156,15 @@ def _read_about(name: str, folder: str) -> tuple[dict[str, Any], list[File], int
         about = {**{key: read[key] for key in _NUMBERS}, "state_value": list(read["state_value"])}
         dtype = row_dtype(about)
         _native_of(name, about)
-        files = _files_of(read["parts"], folder, store)
+        files = _files_of(read["parts"], folder)
         head = _number(read["head"], 1 << 20)
-    for one in () if store else files:
+    for one in () if original(path) else files:
         _check_head(one, dtype, head)
     return about, files, head
 
 
-def _files_of(parts: list[dict[str, Any]], folder: str, store: str | None) -> list[File]:
-    files = [File(_path_of(folder, store, part["file"]), _number(part["shard"], _SHARDS), _number(part["shards"], _SHARDS),
+def _files_of(parts: list[dict[str, Any]], folder: str) -> list[File]:
+    files = [File(_path_of(folder, part["file"]), _number(part["shard"], _SHARDS), _number(part["shards"], _SHARDS),
                   rows=_number(part["rows"], 1 << 62), crc=_number(part["crc32c"], (1 << 32) - 1)) for part in parts]
     ends = [0, *(file.shard + file.shards for file in files)]
     if ends[-1] != _SHARDS or ends[:-1] != [file.shard for file in files]:
@@ -178,9 +178,11 @@ def _number(value: Any, most: int) -> int:
     return value
 
 
-def _path_of(folder: str, store: str | None, name: str) -> str:
+def _path_of(folder: str, name: str) -> str:
+    from ..stores.copies import original
+
     path = path_inside(folder, name)
-    return f"{store}/{name}" if store else os.path.abspath(path)
+    return original(path) or os.path.abspath(path)
 
 
 def _check_head(file: File, dtype: np.dtype, head: int) -> None:

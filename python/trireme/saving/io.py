@@ -121,7 +121,7 @@ def save_vars(executor: Runner, dirname: str, main_program: Program | None = Non
 def _write_vars(executor: Runner, dirname: str, chosen: list[Variable], tables: list[str], filename: str | None) -> None:
     from ..stores.copies import writable
 
-    with writable(dirname) as local:
+    with writable(dirname, "__model__") as local:
         _write_files(executor, local, chosen, tables, filename)
 
 
@@ -398,7 +398,7 @@ def save_inference_model(dirname: str, feeded_var_names: Sequence[str], target_v
     def write() -> None:
         from ..stores.copies import writable
 
-        with writable(dirname, model_file) as local:
+        with writable(dirname) as local:
             write_files(local)
 
     def write_files(local: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from .._core import lib
 from ..native import checksums
+from ..native.errors import TriremeError
 from ..native.files import new_file
 from ..stores.folders import list_infos, upload_folder
 from ..stores.names import join, place
@@ -95,6 +96,10 @@ class StoredFolder(LocalFolder):
         return _numbered({name.partition("/")[0] for name, _ in list_infos(self.name)})
 
     def remove_old(self, kept: Sequence[str], seconds: float) -> None:
+        with contextlib.suppress(TriremeError):            # the export is complete; the next one tries again
+            self._remove_old(kept, seconds)
+
+    def _remove_old(self, kept: Sequence[str], seconds: float) -> None:
         infos = list_infos(self.name)
         ages: dict[str, float] = {}
         for name, info in infos:

@@ -15,30 +15,36 @@ import weakref
 from collections.abc import Callable, Iterator
 
 from ..native.errors import FormatError, NotFoundError, TriremeError
-from .folders import download, download_folder, list_files, upload_folder
+from .folders import download, download_folder, list_files
 from .names import is_uri, join, place
+from .saves import Saves, download_saved, has_saved, publish
 from .writing import info_of
 
 
-_copies: dict[str, str] = {}          # local folders that are open now, and the folders of stores that they stand for
+_copies: dict[str, Callable[[str], str]] = {}      # of each local folder that is open now: where the store has a file of this name
 
 
 def original(path: str) -> str | None:
     """Return the URI of a file in an open copy of a store's folder; None: it is a file of this machine."""
-    for local, folder in list(_copies.items()):
+    for local, uri_of in list(_copies.items()):
         if path.startswith(local + os.sep):
-            return join(folder, path[len(local) + 1:])
+            return uri_of(path[len(local) + 1:])
     return None
 
 
 @contextlib.contextmanager
 def _copy_of(folder: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="trireme-store-") as local, shown_as(local, folder):
-        _copies[local] = folder
-        try:
-            yield local
-        finally:
-            del _copies[local]
+        yield local
+
+
+@contextlib.contextmanager
+def _stands_for(local: str, uri_of: Callable[[str], str]) -> Iterator[None]:
+    _copies[local] = uri_of
+    try:
+        yield
+    finally:
+        del _copies[local]
 
 
 @contextlib.contextmanager
@@ -61,17 +67,18 @@ def readable(folder: str | os.PathLike[str], wants: Callable[[str], bool] = lamb
         yield one.path
         return
     with _copy_of(one.uri) as local:
-        if not download_folder(folder, local, wants):
+        files = download_saved(one.uri, local, wants)
+        if not any(map(wants, files)):
             raise NotFoundError(f"there is no file in {one.uri}")
-        yield local
+        with _stands_for(local, lambda name: join(one.uri, *filter(None, [files.get(name)]), name)):
+            yield local
 
 
 @contextlib.contextmanager
-def writable(folder: str | os.PathLike[str], last: str = "__model__") -> Iterator[str]:
-    """Yield a local folder whose files go to ``folder``, which may be a URI, if the block ends well.
+def writable(folder: str | os.PathLike[str], renewed: str | None = None) -> Iterator[str]:
+    """Yield a local folder whose files go to ``folder``, which may be a URI, if the block ends well: as a save, all of them or none.
 
-    ``last`` is the file that makes the others valid, with their checksums. It is uploaded last. The one that is there already is in the
-    local folder, so that its checksums can be renewed.
+    ``renewed`` is a file of earlier saves that is in the local folder if the store has it, so that its checksums can be renewed.
     """
     folder = os.fspath(folder)
     one = place(folder)
@@ -79,10 +86,12 @@ def writable(folder: str | os.PathLike[str], last: str = "__model__") -> Iterato
         yield one.path
         return
     with _copy_of(one.uri) as local:
-        if info_of(join(folder, last)) is not None:
-            download(join(folder, last), os.path.join(local, last))
-        yield local
-        upload_folder(local, folder, [last])
+        save = Saves(one.uri).new()
+        if renewed is not None:
+            download_saved(one.uri, local, lambda name: name == renewed)
+        with _stands_for(local, lambda name: join(one.uri, save, name)):
+            yield local
+        publish(local, one.uri, save)
 
 
 class Mirror:
@@ -91,6 +100,7 @@ class Mirror:
     def __init__(self, folder: str) -> None:
         self._folder, self._process = folder, os.getpid()
         self._lock = threading.Lock()                      # a thread may follow while another one asks for the newest export
+        self._has_model = False
         self.path = tempfile.mkdtemp(prefix="trireme-store-")
         weakref.finalize(self, _remove_own, self.path, self._process)
 
@@ -105,6 +115,7 @@ class Mirror:
                     self._renew()
                     return load()
                 except FormatError:
+                    self._has_model = False
                     if pause is None:
                         raise
                     time.sleep(pause)
@@ -112,8 +123,9 @@ class Mirror:
     def _renew(self) -> None:
         """Copy what is new: the folders that an export names, and then its file ``current``; of a saved model, every file."""
         if info_of(join(self._folder, "current")) is None:
-            if not os.listdir(self.path):
-                download_folder(self._folder, self.path)
+            if not self._has_model:
+                download_saved(self._folder, self.path)
+            self._has_model = True
             return
         fresh = os.path.join(self.path, ".current")
         download(join(self._folder, "current"), fresh)
@@ -143,7 +155,7 @@ def _remove_own(path: str, process: int) -> None:
 def is_model(folder: str, model_file: str) -> bool:
     """Does a folder have a saved model or exports?"""
     if is_uri(folder):
-        return any(info_of(join(folder, name)) is not None for name in ("current", model_file))
+        return info_of(join(folder, "current")) is not None or has_saved(folder, model_file)
     return any(os.path.exists(os.path.join(folder, name)) for name in ("current", model_file))
 
 

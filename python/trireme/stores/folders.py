@@ -70,20 +70,27 @@ def download(name: str, path: str) -> None:
 def download_folder(folder: str, path: str, wants: Callable[[str], bool] = lambda name: True) -> list[str]:
     """Copy the files of a folder of a store whose names ``wants`` wants into a local folder; return their names."""
     names = [name for name, _ in list_files(folder) if wants(name)]
+    download_files(folder, path, names)
+    return names
+
+
+def download_files(folder: str, path: str, names: Iterable[str]) -> None:
+    """Copy these files of a folder of a store into a local folder."""
+    names = list(names)
     for name in names:
         if os.path.isabs(name) or ".." in name.split("/"):
             raise InvalidArgumentError(f"{folder}: the name {name!r} leads out of the folder")
     _all(lambda name: download(join(folder, name), os.path.join(path, name)), names)
-    return names
 
 
-def upload_folder(path: str, folder: str, last: Iterable[str] = ()) -> None:
-    """Copy the files of a local folder to a store: those of ``last`` when all others are there, in their order."""
+def upload_folder(path: str, folder: str, last: Iterable[str] = ()) -> list[str]:
+    """Copy the files of a local folder to a store: those of ``last`` when all others are there, in their order. Return their names."""
     names = sorted(os.path.relpath(os.path.join(at, name), path) for at, _, files in os.walk(path) for name in files)
     ending = [name for name in last if name in names]
     _all(lambda name: upload(os.path.join(path, name), join(folder, name)), [name for name in names if name not in ending])
     for name in ending:
         upload(os.path.join(path, name), join(folder, name))
+    return names
 
 
 __all__ = ["download", "download_folder", "glob", "is_uri", "list_files", "upload_folder"]

@@ -9,6 +9,8 @@ Each is one message, and brings two descriptors: a socket for the answer, and a 
     write NAME                  the bytes come out of the pipe; the core then says "done COUNT", and the file gets its name
     list FOLDER                 answer: a line for each file, with its size and its name
     remove NAME
+    new_save FOLDER             answer: the folder of a new save in FOLDER, whose file __saved__ is to be written last
+    remove_old FOLDER           the save is complete: remove what it has made old
     environment                 the variables stand in the second descriptor's file; they count for later requests; there is no answer
 
 An answer is "ok" and a line's end, or "failed", the status's name, and a text.
@@ -27,7 +29,9 @@ from collections.abc import Callable
 
 from ..native.errors import FileError, NotFoundError, TriremeError
 from . import folders
+from .names import join
 from .reading import packing, stream
+from .saves import Saves, remove_old
 from .tries import reason
 from .writing import Writing, info_of, remove
 
@@ -73,7 +77,17 @@ def _remove(answer: socket.socket, pipe: int, name: str) -> str:
     return ""
 
 
-_VERBS: dict[str, Callable[..., str]] = {"size": _size, "read": _read, "write": _write, "list": _list, "remove": _remove}
+def _new_save(answer: socket.socket, pipe: int, folder: str) -> str:
+    return join(folder, Saves(folder).new())
+
+
+def _remove_old(answer: socket.socket, pipe: int, folder: str) -> str:
+    remove_old(folder)
+    return ""
+
+
+_VERBS: dict[str, Callable[..., str]] = {"size": _size, "read": _read, "write": _write, "list": _list, "remove": _remove,
+                                         "new_save": _new_save, "remove_old": _remove_old}
 
 
 def _answer(request: list[str], descriptors: list[int]) -> None:
