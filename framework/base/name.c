@@ -21,6 +21,30 @@ int32_t tr__code_point(const uint8_t **at)
     return code < least[more] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? -1 : code;
 }
 
+int64_t tr__utf8_mistake(const char *text, int64_t size)
+{
+    enum { LONGEST = 4 };                                  /* bytes of a character */
+    uint8_t rest[2 * LONGEST];
+    int64_t at = 0;
+
+    while (at < size) {
+        const uint8_t *from = (const uint8_t *)text + at;
+        if (*from < 0x80) {
+            at++;
+            continue;
+        }
+        if (size - at < LONGEST) {                         /* nothing beyond the text is read */
+            memset(rest, 0, sizeof rest);
+            from = memcpy(rest, from, (size_t)(size - at));
+        }
+        const uint8_t *p = from;
+        if (tr__code_point(&p) < 0)
+            return at;
+        at += p - from;
+    }
+    return -1;
+}
+
 static bool is_control(int32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0);

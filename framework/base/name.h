@@ -21,6 +21,9 @@ tr_status tr_name_check(const char *name);
  * the end of a line: nothing after it is read. */
 int32_t tr__code_point(const uint8_t **at);
 
+/* The place of the first byte of a text that is no UTF-8; -1: all of it is. */
+int64_t tr__utf8_mistake(const char *text, int64_t size);
+
 /* Up to 80 bytes of a text as a message can show them: "a\x00b". `room` has at least TR_NAME_SHOWN bytes. */
 enum { TR_NAME_SHOWN = 4 * 80 + 4 };
 const char *tr__name_show(char *room, const char *text, size_t size);

@@ -1,6 +1,8 @@
 /* dtype.c - the table of element types. */
 #include "framework/tensors/dtype.h"
 
+#include "framework/base/compiler.h"
+
 #include <math.h>
 
 static const struct {
@@ -46,4 +48,24 @@ bool tr_dtype_holds(tr_dtype dtype, double value)
     if (dtype == TR_INT64)
         return value >= -0x1p63 && value < 0x1p63 && value == trunc(value);
     return isfinite(dtype == TR_FP32 ? (double)(float)value : value);
+}
+
+bool tr_dtype_put(tr_dtype dtype, void *to, double value)
+{
+    if (TR_UNLIKELY(!tr_dtype_holds(dtype, value)))
+        return false;
+    if (dtype == TR_FP32)
+        *(float *)to = (float)value;
+    else if (dtype == TR_FP64)
+        *(double *)to = value;
+    else
+        *(int64_t *)to = (int64_t)value;
+    return true;
+}
+
+const char *tr_dtype_noun(tr_dtype dtype)
+{
+    if (dtype == TR_INT64)
+        return "an integer";
+    return dtype == TR_FP32 ? "a finite number that fits float32" : "a finite number that fits float64";
 }

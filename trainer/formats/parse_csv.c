@@ -13,6 +13,7 @@
 
 #include "framework/base/memory.h"
 #include "framework/base/number.h"
+#include "framework/base/text_id.h"
 
 /* == fields ================================================================================== */
 
@@ -54,24 +55,18 @@ static bool take_field(field *out, const char **at, char delimiter)
 
 /* == hashes =================================================================================== */
 
-static const uint64_t fnv_start = 0xcbf29ce484222325u, fnv_prime = 0x100000001b3u;
-
 int64_t tr_data_hash(const char *text, size_t size, int64_t buckets)
 {
-    uint64_t hash = fnv_start;
-
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ (uint8_t)text[i]) * fnv_prime;
-    return buckets > 0 ? (int64_t)(hash % (uint64_t)buckets) : 0;
+    return buckets > 0 ? tr_text_id(text, size, buckets) : 0;
 }
 
 static int64_t hash_field(const field *f, int64_t buckets)
 {
-    uint64_t hash = fnv_start;
+    uint64_t hash = tr_text_hash_start;
 
     for (const char *p = f->begin; p < f->end; p++) {
         p += f->is_quoted && *p == '"';            /* skip the second quote of a doubled one */
-        hash = (hash ^ (uint8_t)*p) * fnv_prime;
+        hash = tr_text_hash_byte(hash, *p);
     }
     return (int64_t)(hash % (uint64_t)buckets);
 }

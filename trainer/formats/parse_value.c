@@ -6,15 +6,7 @@
 
 bool tr_put_value(const tr_column *column, void *to, double value)
 {
-    if (TR_UNLIKELY(!tr_dtype_holds(column->dtype, value)) && !column->is_dropped)
-        return false;
-    if (column->dtype == TR_FP32)
-        *(float *)to = (float)value;
-    else if (column->dtype == TR_FP64)
-        *(double *)to = value;
-    else
-        *(int64_t *)to = (int64_t)value;
-    return true;
+    return tr_dtype_put(column->dtype, to, value) || column->is_dropped;
 }
 
 bool tr_read_value(const tr_column *column, void *to, const char **at)
@@ -28,7 +20,5 @@ bool tr_read_value(const tr_column *column, void *to, const char **at)
 
 const char *tr_value_noun(const tr_column *column)
 {
-    if (column->dtype == TR_INT64)
-        return "an integer";
-    return column->dtype == TR_FP32 ? "a finite number that fits float32" : "a finite number that fits float64";
+    return tr_dtype_noun(column->dtype);
 }
