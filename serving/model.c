@@ -4,6 +4,7 @@
 #include "framework/base/path.h"
 #include "framework/tensors/scope.h"
 #include "framework/tensors/tensor_io.h"
+#include "serving/raw_slots.h"
 #include "storage/table/table_var.h"
 
 #include <errno.h>
@@ -283,6 +284,7 @@ static tr_status load(tr_model *model, const tr_export *from, const char *model_
     tr_block *block = tr_program_block(model->program, 0);
     TR_TRY(read_ends(&model->feeds, block, "feed"));
     TR_TRY(read_ends(&model->fetches, block, "fetch"));
+    TR_TRY(tr_raw_slots_load(&model->slots, from, model_file, (tr_raw_feeds){block, model->feeds.count, model->feeds.name}));
     if (params_file)
         TR_TRY(tr_checksums_check(sums, params_file));
     TR_TRY(params_file ? load_combined(model, newest, params_file) : load_apart(model, newest, sums));
@@ -322,5 +324,6 @@ void tr_model_free(tr_model *model)
     tr_program_free(model->program);
     tr_model_ends_free(&model->feeds);
     tr_model_ends_free(&model->fetches);
+    tr_raw_slots_free(model->slots);
     free(model);
 }

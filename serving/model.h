@@ -28,7 +28,8 @@ typedef struct tr_model {
     tr_weight_cache      *kept;               /* parameters, which nobody writes, packed for products
                                                * (kernels/math/products/weight_cache.h) */
     tr_model_ends feeds, fetches;
-    struct tr_runner *idle;           /* guarded by the predictor's lock (runner.h) */
+    struct tr_raw_slots *slots;       /* raw_slots.h; NULL: it was saved without them */
+    struct tr_runner    *idle;        /* guarded by the predictor's lock (runner.h) */
 } tr_model;
 
 /* Load the folders of an export, the later ones over the earlier; a saved model is one folder. */

@@ -1,6 +1,7 @@
 /* predictor.c - the model that is served, and the runners that threads take and give back.
  *
  * A forked child may go on with a predictor. Runs of other threads do not exist there: their runners and models are left as they are. */
+#include "serving/raw_rows.h"
 #include "serving/runner.h"
 #include "serving/trireme_serving.h"
 
@@ -19,6 +20,7 @@ struct tr_predictor {
     char         *folder;
     bool          is_export;
     tr_model_ends feeds, fetches;     /* as at first; those of newer models are the same */
+    struct tr_raw_slots *slots;       /* so are these, where there are any */
     atomic_llong  allocations;        /* of runners */
 };
 
@@ -77,6 +79,8 @@ tr_status tr_predictor_load_files(tr_predictor **out, const char *folder, const 
     predictor->is_export = is_export;
     copy_ends(&predictor->feeds, &model->feeds);
     copy_ends(&predictor->fetches, &model->fetches);
+    predictor->slots = model->slots;
+    model->slots = NULL;
     *out = predictor;
     return TR_OK;
 }
@@ -94,6 +98,7 @@ void tr_predictor_free(tr_predictor *predictor)
     tr__fork_lock_deinit(&predictor->lock);
     tr_model_ends_free(&predictor->feeds);
     tr_model_ends_free(&predictor->fetches);
+    tr_raw_slots_free(predictor->slots);
     free(predictor->folder);
     free(predictor);
 }
@@ -118,6 +123,21 @@ int tr_predictor_fetch_count(const tr_predictor *predictor)
 const char *tr_predictor_fetch(const tr_predictor *predictor, int index)
 {
     return index >= 0 && index < predictor->fetches.count ? predictor->fetches.name[index] : NULL;
+}
+
+int tr_predictor_slot_count(const tr_predictor *predictor)
+{
+    return predictor->slots ? predictor->slots->count : 0;
+}
+
+const tr_raw_slot *tr_predictor_slot(const tr_predictor *predictor, int index)
+{
+    return index >= 0 && index < tr_predictor_slot_count(predictor) ? &predictor->slots->slot[index] : NULL;
+}
+
+tr_status tr_raw_rows_new(tr_raw_rows **out, const tr_predictor *predictor)
+{
+    return tr__raw_rows_new(out, predictor->slots, predictor->folder);
 }
 
 /* == taking a model and a runner ====================================================================== */
@@ -231,6 +251,18 @@ static bool has_names(const tr_model_ends *ends, const tr_model_ends *of)
     return same;
 }
 
+/* A newer model must take and give what runs do, and turn the rows that they fill in the same way. */
+static tr_status check_same(const tr_predictor *predictor, const tr_model *model)
+{
+    if (!has_names(&predictor->feeds, &model->feeds) || !has_names(&predictor->fetches, &model->fetches))
+        return tr_fail(TR_EINVAL, "the newer export in '%s' takes or gives other variables than the model that is served",
+                       predictor->folder);
+    if (predictor->slots && !tr_raw_slots_equal(predictor->slots, model->slots))
+        return tr_fail(TR_EINVAL, "the newer export in '%s' has other slots than the model that is served: load it anew",
+                       predictor->folder);
+    return TR_OK;
+}
+
 static tr_status load_if_newer(tr_model **out, tr_predictor *predictor)
 {
     tr_export export;
@@ -253,10 +285,10 @@ tr_status tr_predictor_refresh(tr_predictor *predictor, bool *is_new)
     TR_TRY(load_if_newer(&model, predictor));
     if (!model)
         return TR_OK;
-    if (!has_names(&predictor->feeds, &model->feeds) || !has_names(&predictor->fetches, &model->fetches)) {
+    const tr_status status = check_same(predictor, model);
+    if (status != TR_OK) {
         tr_model_free(model);
-        return tr_fail(TR_EINVAL, "the newer export in '%s' takes or gives other variables than the model that is served",
-                       predictor->folder);
+        return status;
     }
     tr__fork_lock_take(&predictor->lock);
     tr_model *old = predictor->model;

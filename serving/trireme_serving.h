@@ -62,6 +62,78 @@ TR_API bool        tr_predictor_has_checksums(const tr_predictor *predictor);
 /* Allocations of tensors and of memory for runs so far: a test that it stays as it is. */
 TR_API int64_t     tr_predictor_allocations(const tr_predictor *predictor);
 
+/* == raw rows ================================================================================ */
+
+/* A model may be saved with its slots: what a row of the training's data had for each feed. Such a model takes rows of raw values. Texts
+ * become ids, and missing values are filled in, as the reader of the training's data does it.
+ *
+ *     const tr_raw_text   users[] = {{"u7", 2}, {"u8", 2}};
+ *     const int64_t       genres[] = {8, 3, 4}, offsets[] = {0, 1, 3};
+ *     const tr_raw_values values[] = {{.slot = "user", .kind = TR_RAW_TEXTS, .texts = users},
+ *                                     {.slot = "genres", .kind = TR_RAW_INTS, .ints = genres, .offsets = offsets}};
+ *     status = tr_raw_rows_new(&rows, predictor);
+ *     status = tr_raw_rows_fill(rows, 2, 2, values);                              // two rows, values of two slots
+ *     status = tr_predictor_run(predictor, tr_raw_rows_feeds(rows), results);
+ */
+
+/* What a row has for one feed. */
+typedef struct tr_raw_slot {
+    const char *name;                 /* as the feed */
+    tr_dtype    dtype;                /* of the feed: TR_INT64, TR_FP32 or TR_FP64 */
+    int         rank;                 /* of the feed: 1 .. TR_MAX_RANK */
+    int64_t     dims[TR_MAX_RANK];             /* of the feed; dims[0] is the batch, -1, and the others are known */
+    int64_t     width;                /* the product of the others: values of a row, or of each element of a sequence */
+    int         lod_level;            /* 0: a row has `width` values; 1: a sequence of any number of elements */
+    int64_t     hash_buckets;         /* 0: values are numbers; else texts or integers, and the id is the text's hash modulo this */
+    bool        has_missing;          /* a null is read as `missing`; without it a null is a mistake. If the slot hashes, it is the empty
+                                       * text */
+    double      missing;
+    const char *expected;             /* a value, in words: "a text or an integer" */
+} tr_raw_slot;
+
+/* How many slots the model has: one for each feed, in their order; 0: it was saved without them. */
+TR_API int                tr_predictor_slot_count(const tr_predictor *predictor);
+/* It lives as long as the predictor. NULL beyond the end. */
+TR_API const tr_raw_slot *tr_predictor_slot(const tr_predictor *predictor, int index);
+
+typedef enum tr_raw_kind {
+    TR_RAW_INTS = 0,                  /* for all slots. A slot that hashes takes the digits */
+    TR_RAW_NUMBERS = 1,               /* for slots of floats. NaN counts as null */
+    TR_RAW_TEXTS = 2,                 /* UTF-8, for slots that hash: a text is one id, with its spaces */
+    TR_RAW_KIND_COUNT
+} tr_raw_kind;
+
+typedef struct tr_raw_text {
+    const char *bytes;                /* without a zero at the end; NULL is possible where size is 0 */
+    int64_t     size;
+} tr_raw_text;
+
+/* The values of one slot in all rows, one row after the other. */
+typedef struct tr_raw_values {
+    const char        *slot;          /* its name */
+    tr_raw_kind        kind;
+    const int64_t     *ints;          /* one of these three, as `kind` says */
+    const double      *numbers;
+    const tr_raw_text *texts;
+    const bool        *is_null;       /* of each value; NULL: none is null */
+    const int64_t     *offsets;       /* of a sequence, rows + 1 of them: row i has the values from offsets[i] up to offsets[i + 1]. The
+                                       * first is 0. NULL for other slots */
+} tr_raw_values;
+
+/* Memory for rows of a predictor. Each fill uses it again, and needs the predictor. One thread at a time uses it. Free the two in any
+ * order. */
+typedef struct tr_raw_rows tr_raw_rows;
+
+/* TR_EUNSUPPORTED: the model was saved without slots. */
+TR_API tr_status      tr_raw_rows_new(tr_raw_rows **out, const tr_predictor *predictor);
+TR_API void           tr_raw_rows_free(tr_raw_rows *rows);
+/* Turn `count` rows into feeds. `values` has `value_count` items: one for each slot, in any order. They are not needed after that. A
+ * mistake is TR_EINVAL: the text names the row (from 0; of several), the slot, what is expected and what was found. TR_ENOTFOUND: a slot
+ * has no values, or there is no slot of a name. After a failure there are no feeds. */
+TR_API tr_status      tr_raw_rows_fill(tr_raw_rows *rows, int64_t count, int value_count, const tr_raw_values *values);
+/* The feeds of the last fill for tr_predictor_run, in the order of tr_predictor_feed; NULL: there are none. They are valid until the next
+ * fill. */
+TR_API const tr_feed *tr_raw_rows_feeds(const tr_raw_rows *rows);
 
 #ifdef __cplusplus
 }

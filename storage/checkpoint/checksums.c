@@ -218,10 +218,21 @@ uint32_t tr_checksums_own(const tr_checksums *sums)
     return sums->own;
 }
 
+static const entry *find(const tr_checksums *sums, const char *name)
+{
+    const entry key = {.name = name};
+
+    return sums ? bsearch(&key, sums->entry, (size_t)sums->count, sizeof key, by_name) : NULL;
+}
+
+bool tr_checksums_has(const tr_checksums *sums, const char *name)
+{
+    return find(sums, name) != NULL;
+}
+
 tr_status tr_checksums_check(const tr_checksums *sums, const char *name)
 {
-    const entry  key = {.name = name};
-    const entry *said = sums ? bsearch(&key, sums->entry, (size_t)sums->count, sizeof key, by_name) : NULL;
+    const entry *said = find(sums, name);
     char        *path = NULL;
 
     if (!said)

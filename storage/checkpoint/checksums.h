@@ -6,5 +6,7 @@
 
 /* The folder's file of checksums, as a checksum: another file names it by that. */
 uint32_t tr_checksums_own(const tr_checksums *sums);
+/* Whether a file of the folder has a checksum. `sums` may be NULL: none has. */
+bool     tr_checksums_has(const tr_checksums *sums, const char *name);
 
 #endif

@@ -83,3 +83,21 @@ def test_threads_in_c_serve_what_python_saved(exe, tmp_path):
                           timeout=60)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["6"] * 4
+
+
+def test_c_asks_with_raw_values(exe, tmp_path):
+    user, genres = fluid.layers.data("user", [1], dtype="int64"), fluid.layers.data("genres", [1], dtype="int64", lod_level=1)
+    price = fluid.layers.data("price", [2])
+    sums = [fluid.layers.cast(user, "float32"), fluid.layers.sequence_pool(fluid.layers.cast(genres, "float32"), "sum"),
+            fluid.layers.reduce_sum(price, dim=1, keep_dim=True)]
+    y = fluid.layers.reduce_sum(fluid.layers.concat(sums, axis=1), dim=1, keep_dim=True)
+    slots = [fluid.Slot(user, hash=1000), genres, price]
+    fluid.io.save_inference_model(str(tmp_path), ["user", "genres", "price"], [y], exe, slots=slots)
+    ask = [str(PROGRAM.with_name("example-ask")), str(tmp_path), "genres=8,9", "price=0.5,0.25"]
+
+    def asked(*words):
+        return subprocess.run([*ask, *words], check=False, capture_output=True, text=True, timeout=60)
+
+    assert float(asked("user=Oslo").stdout) == fluid.feeds.hash_id("Oslo", 1000) + 17.75
+    for words, text in (((), "slot 'user' has no values"), (("user=a,b",), "slot 'user' has 1 values"), (("age=5",), "no slot 'age'")):
+        assert text in asked(*words).stderr

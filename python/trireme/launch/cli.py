@@ -304,6 +304,9 @@ def add_predict(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--format", choices=["json", "csv", "multislot"], default="json",
                         help="of the lines: an object with the feeds by name, or a list of them; "
                         "numbers between delimiters; for each feed a count and so many numbers (default: json)")
+    parser.add_argument("--raw", type=text_of("file"), metavar="FILE",
+                        help="rows of raw values instead, such as {\"user\": \"u7\"}: a file with a JSON object on each line, or - for "
+                        "standard input. The model was saved with its slots")
     parser.add_argument("--delimiter", default=",", metavar="C", help="between the fields of csv (default: a comma)")
     parser.add_argument("--batch", type=whole_from(1), default=64, metavar="N", help="lines that are run at once, at most (default: 64)")
     parser.add_argument("--follow", type=number_from(0, True), metavar="S", help="look every so many seconds for a newer export")
@@ -315,7 +318,9 @@ def add_predict(commands: argparse._SubParsersAction[_Parser]) -> None:
 def run_predict(options: argparse.Namespace) -> int:
     from ..serving import predict
 
-    return predict.command(options.model, options.format, options.batch, options.delimiter, options.follow, options.wait)
+    if options.raw is not None and options.format != "json":
+        raise InvalidArgumentError(f"trireme predict: --raw reads lines of JSON; leave out --format {options.format}")
+    return predict.command(options.model, options.format, options.batch, options.delimiter, options.follow, options.wait, options.raw)
 
 
 def add_serve(commands: argparse._SubParsersAction[_Parser]) -> None:

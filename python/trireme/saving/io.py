@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._core import lib
 from ..job.session import session
@@ -29,6 +29,9 @@ from ..program.desc import ProgramDesc
 from ..run.runner import Runner
 from ..run.scopes import fetch_var, global_scope
 from .pretrained import load_from_tables, load_rows
+
+if TYPE_CHECKING:
+    from .slot_file import Given
 
 
 def is_parameter(var: Variable) -> bool:
@@ -351,15 +354,27 @@ def _inference_program(program: Program, feeds: Sequence[str], targets: Sequence
     return program
 
 
+def _slots_of(slots: Given, feeds: Sequence[str], program: Program) -> bytes | None:
+    """Return the file of a model's slots; None: it is saved without them."""
+    if slots is None:
+        return None
+    from . import slot_file  # it loads what reads data
+
+    return slot_file.text_of(slot_file.slots_of("save_inference_model", slots, feeds, program.global_block()))
+
+
 def save_inference_model(dirname: str, feeded_var_names: Sequence[str], target_vars: Sequence[Variable],
                          executor: Runner, main_program: Program | None = None, model_filename: str | None = None,
-                         params_filename: str | None = None, export_for_deployment: bool = True) -> list[str]:
+                         params_filename: str | None = None, export_for_deployment: bool = True, *,
+                         slots: Given = None) -> list[str]:
     """Write what computes ``target_vars`` from the variables to feed, and the parameters it needs.
 
     The program is written to ``__model__`` (or ``model_filename``), the parameters one by one or all into
     ``params_filename``. Returns the targets' names.
 
-    ``feeded_var_names`` is a list of names. ``export_for_deployment`` is accepted for old programs and changes nothing.
+    ``feeded_var_names`` is a list of names. ``export_for_deployment`` is accepted for old programs and changes nothing. ``slots`` is the
+    Dataset that the model was trained on, or a list of slots and variables with one for each feed: a ``Predictor`` then takes rows of raw
+    values (``run_rows``).
 
     The program's file ends with checksums, which Fluid skips: a damaged file is refused when the model is loaded.
 
@@ -389,6 +404,7 @@ def save_inference_model(dirname: str, feeded_var_names: Sequence[str], target_v
     for var in targets:
         if not isinstance(var, Variable):
             raise TypeError(f"save_inference_model: target_vars holds Variables, got {var!r}")
+    chosen = _slots_of(slots, feeds, program)
     model = _inference_program(program, feeds, targets)
     model_file = os.path.basename(model_filename or "__model__")
     if params_filename is None and model_file in model.global_block().vars:
@@ -406,7 +422,11 @@ def save_inference_model(dirname: str, feeded_var_names: Sequence[str], target_v
         save_persistables(executor, local, model, params_filename)
         tables = table_names(model)
         kept = [var for var in model.list_vars() if is_persistable(var) and var.name not in tables]
-        checksums.write_model(str(local), model_file, model.serialize_to_string(), _files_of(kept, params_filename) if kept else [])
+        names = _files_of(kept, params_filename) if kept else []
+        if chosen is not None:
+            names = [*names, f"{model_file}.slots"]
+            _write(path_inside(local, names[-1]), chosen)
+        checksums.write_model(str(local), model_file, model.serialize_to_string(), names)
 
     _once("save_inference_model", dirname, write)
     return [var.name for var in targets]

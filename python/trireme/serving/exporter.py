@@ -26,6 +26,7 @@ from ..program import Program, Variable, default_main_program
 from ..program.variable import is_persistable
 from ..run.runner import Runner
 from ..run.scopes import global_scope
+from ..saving import slot_file
 from ..saving.io import _inference_program
 from ..stores.names import join
 from .export_folder import folder_of
@@ -92,7 +93,8 @@ class Exporter:
     program (default: the default one). ``scope``: where its variables are (default: the global one). ``full_every``: every so many exports
     one is whole (int from 1, default 16), and what is older than that is removed; so a process that follows looks at no more than so many
     files for a row. ``keep_seconds``: how long a folder that is no longer current stays (default 60), for processes that are just reading
-    it.
+    it. ``slots``: the Dataset that the model is trained on, or a list of slots and variables with one for each feed. A Predictor then takes
+    rows of raw values (``Predictor.run_rows``).
 
     In a job every trainer makes the same calls, and trainer 0 writes; nobody waits. Rows come from the servers, as they are after the steps
     that trainer 0 has ended. A row that a table has evicted goes with the next whole export. A job that is started again begins with a
@@ -111,7 +113,7 @@ class Exporter:
 
     def __init__(self, folder: str | os.PathLike[str], feeds: Sequence[str], targets: Sequence[Variable], executor: Runner,
                  main_program: Program | None = None, *, scope: Scope | None = None, full_every: int = 16,
-                 keep_seconds: float = 60.0) -> None:
+                 keep_seconds: float = 60.0, slots: slot_file.Given = None) -> None:
         full_every, keep_seconds = check_whole("Exporter: full_every", full_every, 1, 1000), plain(keep_seconds)
         if not isinstance(keep_seconds, (int, float)) or not 0 <= keep_seconds < 1e9:
             raise InvalidArgumentError(f"Exporter: keep_seconds={keep_seconds!r}; seconds from 0 on are possible")
@@ -122,6 +124,8 @@ class Exporter:
         program = main_program or default_main_program()
         for name in self._feeds:
             program.global_block().var(name)           # NotFoundError says what there is
+        self._slots = None if slots is None else slot_file.text_of(slot_file.slots_of("Exporter", slots, self._feeds,
+                                                                                      program.global_block()))
         self._model = _inference_program(program, self._feeds, self._targets)
         tables = table_names(self._model)
         self._tables = [_Table(self._scope, name) for name in sorted(tables)]
@@ -154,9 +158,10 @@ class Exporter:
         rows, names = {}, []
         with new_folder(path) as (part, about):
             uri = self._place.uri_of(os.path.basename(path))
-            if is_full:
-                with open(os.path.join(part, "__model__"), "wb") as file:
-                    file.write(self._model.serialize_to_string())
+            texts = self._texts() if is_full else {}
+            for name, text in texts.items():
+                with open(os.path.join(part, name), "wb") as file:
+                    file.write(text)
             for var in self._vars:
                 self._write_array(part, var.name)
             for table in self._tables:
@@ -164,10 +169,17 @@ class Exporter:
                 names += of_table
             if len(set(names)) != len(names):
                 raise InvalidArgumentError(f"Exporter: tables {sorted(rows)} have files of one name; rename a table")
-            files = ["__model__"] * is_full + [var.name for var in self._vars] + names * (uri is None)
+            files = [*texts, *(var.name for var in self._vars), *(names if uri is None else ())]
             own = checksums.write(part, files, self._place.lines_of(os.path.basename(path), names))
             about.write(b'{"format": 2}\n')
         return rows, own
+
+    def _texts(self) -> dict[str, bytes]:
+        """Return the files of a whole export that are neither parameters nor rows, by name."""
+        found = {"__model__": self._model.serialize_to_string()}
+        if self._slots is not None:
+            found["__model__.slots"] = self._slots
+        return found
 
     def _write_array(self, folder: str, name: str) -> None:
         found, path = self._scope.find_var(name), path_inside(folder, name)
@@ -198,10 +210,11 @@ def _is_replaying() -> bool:
 
 
 def export_model(dirname: str | os.PathLike[str], feeds: Sequence[str], targets: Sequence[Variable], executor: Runner,
-                 main_program: Program | None = None) -> Export | None:
+                 main_program: Program | None = None, *, slots: slot_file.Given = None) -> Export | None:
     """Write a model for serving, once. Rows of its sparse tables can be mapped, which those of ``save_inference_model`` cannot.
 
-    Arguments are those of ``Exporter``. Return what was written; None on trainers that do not write.
+    Arguments are those of ``Exporter``, also ``slots``: with it a Predictor takes rows of raw values. Return what was written; None on
+    trainers that do not write.
 
     ``feeds`` is a list of names, ``targets`` a list of Variables.
 
@@ -212,4 +225,4 @@ def export_model(dirname: str | os.PathLike[str], feeds: Sequence[str], targets:
     >>> fluid.serving.Predictor("serving").run({"x": np.ones((4, 1), "float32")})[0].shape
     (4, 1)
     """
-    return Exporter(dirname, feeds, targets, executor, main_program).export(full=True)
+    return Exporter(dirname, feeds, targets, executor, main_program, slots=slots).export(full=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import select
@@ -12,8 +13,8 @@ from typing import Any, NoReturn, TextIO
 
 import numpy as np
 
-from ..native.errors import FileError, FormatError, InvalidArgumentError
-from ..native.files import each_name_once
+from ..native.errors import FileError, FormatError, InvalidArgumentError, NotFoundError
+from ..native.files import each_name_once, open_regular
 from ..native.suggest import did_you_mean
 from ..native.tensor import LoDTensor
 from .predictor import Predictor, _Feed
@@ -22,17 +23,30 @@ FORMATS = ("json", "csv", "multislot")
 _MOST_LINE = 1 << 28                   # bytes
 
 
-def command(folder: str, form: str, batch: int, delimiter: str, follow: float | None, wait: float = 0.0) -> int:
-    """Read standard input to its end; return the exit code."""
-    if sys.stdin is None or sys.stdout is None:
+def command(folder: str, form: str, batch: int, delimiter: str, follow: float | None, wait: float = 0.0, raw: str | None = None) -> int:
+    """Read standard input, or the file ``raw``, to its end; return the exit code. ``raw``: rows of raw values, "-" is standard input."""
+    if sys.stdout is None or sys.stdin is None and raw in (None, "-"):
         raise FileError("predict reads standard input and writes standard output: one of them is closed")
-    with Predictor(folder, wait=wait) as predictor, _answers_alone() as out:
+    with _source(raw) as (source, name), Predictor(folder, wait=wait) as predictor, _answers_alone() as out:
         if follow is not None:
             predictor.follow(follow)
-        for lines in batches(sys.stdin, batch):
-            parsed = [_parse(predictor._feeds, form, delimiter, number, line) for number, line in lines]
-            _write(out, "".join(f"{text}\n" for text in predict(predictor, parsed)))
+        for lines in batches(source, batch, name, "replace" if raw is None else "surrogateescape"):
+            if raw is not None:
+                feed = _feed_of_rows(predictor, name, lines)
+            else:
+                feed = _feed_of(predictor, [_parse(predictor._feeds, form, delimiter, number, line) for number, line in lines])
+            _write(out, "".join(f"{text}\n" for text in _answers(predictor, feed, len(lines))))
     return 0
+
+
+@contextlib.contextmanager
+def _source(raw: str | None) -> Iterator[tuple[TextIO, str]]:
+    """Open what has the lines; yield it and its name."""
+    if raw is None or raw == "-":
+        yield sys.stdin, "standard input"
+        return
+    with open_regular(raw) as data, io.TextIOWrapper(data, "utf-8", "surrogateescape") as source:
+        yield source, raw
 
 
 @contextlib.contextmanager
@@ -76,10 +90,13 @@ def _write(out: TextIO, text: str) -> None:
 # -- lines ------------------------------------------------------------------------------------------------------------
 
 
-def batches(source: TextIO, most: int) -> Iterator[list[tuple[int, str]]]:
-    """Give lines that are not empty with their numbers, up to ``most`` at a time: as many as there are, so that nobody who types waits."""
+def batches(source: TextIO, most: int, name: str = "standard input", errors: str = "replace") -> Iterator[list[tuple[int, str]]]:
+    """Give lines that are not empty with their numbers, up to ``most`` at a time: as many as there are, so that nobody who types waits.
+
+    ``errors``: what becomes of bytes that are no UTF-8, as ``bytes.decode`` takes it.
+    """
     held: list[tuple[int, str]] = []
-    lines = _Lines(source)
+    lines = _Lines(source, name, errors)
     for number, line in enumerate(lines, 1):
         if line.strip():
             held.append((number, line.rstrip("\n")))
@@ -93,8 +110,8 @@ def batches(source: TextIO, most: int) -> Iterator[list[tuple[int, str]]]:
 class _Lines:
     """The lines of a stream, each as soon as it is complete."""
 
-    def __init__(self, source: TextIO) -> None:
-        self._source = source
+    def __init__(self, source: TextIO, name: str = "standard input", errors: str = "replace") -> None:
+        self._source, self._name, self._errors = source, name, errors
         self._whole: list[bytes] = []                  # complete lines that were read and not given yet, the next one last
         self._parts: list[bytes] = []                  # the beginning of the line after them
         self._fd = -1
@@ -114,7 +131,7 @@ class _Lines:
         number = 0
         while self._whole or self._read(number + 1):
             number += 1
-            yield self._whole.pop().decode("utf-8", "replace")
+            yield self._whole.pop().decode("utf-8", self._errors)
 
     def _read(self, number: int) -> bool:
         """Read until a line is complete; False: there is none any more."""
@@ -123,7 +140,7 @@ class _Lines:
             try:
                 data = os.read(self._fd, 1 << 16)
             except OSError as error:
-                raise FileError(f"cannot read standard input: {error.strerror}") from None
+                raise FileError(f"cannot read {self._name}: {error.strerror}") from None
             if not data:
                 self._whole, self._parts = [b"".join(self._parts)] if self._parts else [], []
                 return bool(self._whole)
@@ -131,7 +148,7 @@ class _Lines:
             self._parts.append(first)
             size += len(first)
             if size > _MOST_LINE:
-                raise FormatError(f"standard input, line {number}: it is longer than {_MOST_LINE} bytes")
+                raise FormatError(f"{self._name}, line {number}: it is longer than {_MOST_LINE} bytes")
             if others:
                 self._whole = [*others[:-1][::-1], b"".join(self._parts)]
                 self._parts = [others[-1]] if others[-1] else []
@@ -145,17 +162,17 @@ def _parse(feeds: Sequence[_Feed], form: str, delimiter: str, number: int, line:
     """Return the values of one line: an array for each feed, without the dimension of the batch."""
     try:
         if form == "json":
-            return _from_json(feeds, _json(feeds, line))
+            return _from_json(feeds, _json(f"{_form(feed.name for feed in feeds)}, or give --format csv or multislot", line))
         fields = line.split(delimiter) if form == "csv" else line.split()
         return _from_numbers(feeds, fields, counts=form == "multislot")
     except (ValueError, TypeError, IndexError, OverflowError) as error:
         raise FormatError(f"standard input, line {number}: {error}") from None
 
 
-def _json(feeds: Sequence[_Feed], line: str) -> Any:
+def _json(form: str, line: str) -> Any:
+    """Return the value of a line; ``form`` says what is expected."""
     def refuse(why: object) -> NoReturn:
-        form = ", ".join(f'"{feed.name}": ...' for feed in feeds)
-        raise ValueError(f"{line[:40]!r} is no JSON ({why}); expected {{{form}}}, or give --format csv or multislot") from None
+        raise ValueError(f"{line[:40]!r} is no JSON ({why}); expected {form}") from None
 
     try:
         return json.loads(line, parse_constant=lambda name: refuse(f"{name} is no number"), object_pairs_hook=each_name_once)
@@ -165,6 +182,29 @@ def _json(feeds: Sequence[_Feed], line: str) -> Any:
         refuse(error)
     except RecursionError:
         refuse("it is nested too deeply")
+
+
+def _form(names: Iterable[str]) -> str:
+    return f"{{{', '.join(f'{json.dumps(name)}: ...' for name in names)}}}"
+
+
+def _feed_of_rows(predictor: Predictor, name: str, lines: Sequence[tuple[int, str]]) -> dict[str, Any]:
+    """Return the feed of lines with raw values."""
+    form, rows = _form(slot.name for slot in predictor.slots), []
+    for number, line in lines:
+        try:
+            rows.append(_json(form, line))
+        except ValueError as error:
+            raise FormatError(f"{name}, line {number}: {error}") from None
+    try:
+        return predictor.feed_of(rows)
+    except (InvalidArgumentError, NotFoundError):
+        for (number, _), row in zip(lines, rows):          # which one is it?
+            try:
+                predictor.feed_of([row])
+            except (InvalidArgumentError, NotFoundError) as error:
+                raise FormatError(f"{name}, line {number}: {str(error).partition(chr(10))[0]}") from None
+        raise
 
 
 def _from_json(feeds: Sequence[_Feed], value: Any) -> list[np.ndarray]:
@@ -240,7 +280,11 @@ def _shaped(feed: _Feed, array: np.ndarray) -> np.ndarray:
 
 
 def predict(predictor: Predictor, rows: Sequence[Sequence[np.ndarray]]) -> Iterable[str]:
-    """Give a line of JSON for each row."""
+    """Give a line of JSON for each row, which has an array for each feed."""
+    return _answers(predictor, _feed_of(predictor, rows), len(rows))
+
+
+def _feed_of(predictor: Predictor, rows: Sequence[Sequence[np.ndarray]]) -> dict[str, Any]:
     feed: dict[str, Any] = {}
     for i, one in enumerate(predictor._feeds):
         column = [row[i] for row in rows]
@@ -253,12 +297,17 @@ def predict(predictor: Predictor, rows: Sequence[Sequence[np.ndarray]]) -> Itera
         tensor.set(np.concatenate(column))
         tensor.set_recursive_sequence_lengths([[len(value) for value in column]])
         feed[one.name] = tensor
+    return feed
+
+
+def _answers(predictor: Predictor, feed: dict[str, Any], count: int) -> Iterable[str]:
+    """Give a line of JSON for each of the rows of a feed."""
     results = predictor.run(feed)
     for name, result in zip(predictor.fetches, results):
-        if result.ndim == 0 or len(result) != len(rows):
-            raise InvalidArgumentError(f"the model gives {name!r} of the shape {list(result.shape)} for {len(rows)} lines, which is not a "
+        if result.ndim == 0 or len(result) != count:
+            raise InvalidArgumentError(f"the model gives {name!r} of the shape {list(result.shape)} for {count} lines, which is not a "
                                        "row for each: write a script with Predictor.run")
-    for i in range(len(rows)):
+    for i in range(count):
         values = [_plain(result[i]) for result in results]
         yield json.dumps(values[0] if len(values) == 1 else dict(zip(predictor.fetches, values)), allow_nan=False)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._core import ffi, lib
+from ..feeding.slots import Slot
 from ..native.checks import path_text
 from ..native.dtypes import FROM_NUMPY, NUMPY_DTYPES, array_of
 from ..native.errors import DTypeError, FileError, InvalidArgumentError, NotFoundError, ShapeError, TriremeError, check, user_line
@@ -21,6 +22,7 @@ from ..native.suggest import did_you_mean
 from ..native.tensor import LoDTensor, view_of_owned, with_batch_sizes
 from ..stores.copies import Mirror, has_files, is_model
 from ..stores.names import is_uri
+from . import raw_rows
 
 
 class End:
@@ -208,6 +210,31 @@ class Predictor(Handle):
             except ShapeError as error:
                 raise with_batch_sizes(error, feed) from None
         return [view_of_owned(result) if return_numpy else LoDTensor._adopt(result) for result in results], int(version[0])
+
+    @property
+    def slots(self) -> list[Slot]:
+        """What a row of raw values has for each feed, as the model was saved with it; empty where it was saved without slots."""
+        with self._native as predictor:
+            return [slot.public() for slot in raw_rows.slots_of(predictor)]
+
+    def feed_of(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the feed for ``run`` that rows of raw values make. ``rows``: as for ``run_rows``."""
+        with self._native as predictor:
+            return raw_rows.feed_of(predictor, raw_rows.slots_of(predictor), rows)
+
+    def run_rows(self, rows: Sequence[Mapping[str, Any]], return_numpy: bool = True) -> list[Any]:
+        """Run the model for rows of raw values, such as ``[{"user": "u7", "genres": [8]}]``; return what ``run`` does.
+
+        The model was saved with ``slots=``: then texts become ids, and missing values are filled in, as the reader of the training's data
+        did it. ``rows`` is a list of dicts, each with a value for each slot. A value is a number, or a text or an integer where the slot
+        hashes; a list where the slot is a sequence or a row of several numbers; None or NaN where it is missing. ``return_numpy``: as for
+        ``run``.
+
+        Raises:
+            UnsupportedError: The model was saved without slots.
+            InvalidArgumentError, NotFoundError: A row does not fit. The text names the row, the slot, what is expected and what was found.
+        """
+        return self.run(self.feed_of(rows), return_numpy)
 
     def ends(self) -> tuple[list[End], list[End]]:
         """Return what the program says of the feeds and of the fetches."""

@@ -41,6 +41,7 @@ class _DatasetSession:
             "steps_made": lambda: manager.steps}
         self.session = TrainingSession("train_from_dataset", asked.program, asked.scope, asked.executor, epochs, None, callbacks,
                              validation is not None, **how)
+        self.session.training.dataset = dataset
         self._more = self.session.fetches()
         self._train = Asked(asked.executor, asked.program, asked.scope, [*asked.names, *self._more.values()], [*self._names, *self._more],
                              asked.thread, asked.print_period, asked.debug)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...job.job import leads
 from ...native.errors import InvalidArgumentError, NotFoundError
@@ -14,6 +14,9 @@ from ...program import Program, Variable
 from ...run.runner import Runner
 from ..events import BeginIteration, BeginPass, BeginTraining, EndIteration, EndPass, EndTraining, Event
 
+if TYPE_CHECKING:
+    from ...feeding.feeds import Dataset
+
 Logs = dict[str, float]
 
 
@@ -21,7 +24,8 @@ class Training:
     """The training under way, as its callbacks see it.
 
     ``program``, ``scope`` and ``executor`` are those of the training, ``epochs`` is how many were asked for, ``history`` what they gave so
-    far. ``step`` counts the steps of all epochs, up to the one that callbacks heard of last.
+    far. ``step`` counts the steps of all epochs, up to the one that callbacks heard of last. ``dataset`` is that of ``train_from_dataset``,
+    None in other trainings.
 
     ``stop()`` ends the training.
 
@@ -38,6 +42,7 @@ class Training:
         self.program, self.scope, self.executor, self.epochs = program, scope, executor, epochs
         self.history = History()
         self.step = 0
+        self.dataset: Dataset | None = None
         self.is_replayed = False                       # this end of an epoch was reached before, and a job goes on
         self.is_recorded = False                       # and its numbers come from beside the checkpoint
         self._stop = stop

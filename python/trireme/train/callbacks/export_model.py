@@ -10,6 +10,7 @@ from typing import Any
 from ...native.checks import path_text, plain
 from ...native.errors import InvalidArgumentError
 from ...program import Variable
+from ...saving import slot_file
 from .base import Callback, Logs
 
 
@@ -19,7 +20,8 @@ class ExportModel(Callback):
     ``folder``: of exports (a path), which ``fluid.serving.Predictor(folder)`` serves. ``feeds``: names to feed (list of str). ``targets``:
     Variables to fetch. ``every_seconds``: how often, at most (float, default 10); it is looked at after each step that callbacks hear of,
     and there is an export at the end. ``full_every``: every so many exports one is whole (int, default 16); the others have the rows of
-    sparse tables that changed. In a job trainer 0 writes.
+    sparse tables that changed. ``slots``: what a row of raw values has (a Dataset, or a list of slots and variables); by default the
+    Dataset of ``train_from_dataset``, if it has all feeds. In a job trainer 0 writes.
 
     >>> import tempfile
     >>> x, y = fluid.layers.data("x", [1]), fluid.layers.data("y", [1])
@@ -32,22 +34,24 @@ class ExportModel(Callback):
     """
 
     def __init__(self, folder: str | os.PathLike[str], feeds: Sequence[str], targets: Sequence[Variable], *, every_seconds: float = 10.0,
-                 full_every: int = 16) -> None:
+                 full_every: int = 16, slots: slot_file.Given = None) -> None:
         every_seconds = plain(every_seconds)
         if not isinstance(every_seconds, (int, float)) or not 0 <= every_seconds < 1e9:
             raise InvalidArgumentError(f"ExportModel: every_seconds={every_seconds!r}; seconds from 0 on are possible")
         self.folder, self.every_seconds = path_text(folder), every_seconds
         self._ends = list(feeds), list(targets)
-        self._full_every = full_every
+        self._full_every, self._slots = full_every, slots
         self._exporter: Any = None
         self._due = 0.0
 
     def on_train_begin(self, logs: Logs) -> None:
         from ...serving import Exporter
 
-        training = self.training
+        training, slots = self.training, self._slots
+        if slots is None:
+            slots = slot_file.fitting(training.dataset, self._ends[0], training.program.global_block())
         self._exporter = Exporter(self.folder, *self._ends, training.executor, training.program, scope=training.scope,
-                                  full_every=self._full_every)
+                                  full_every=self._full_every, slots=slots)
         self._due = 0.0
 
     def on_train_batch_end(self, batch: int, logs: Logs) -> None:
