@@ -68,7 +68,8 @@ def test_the_server_says_what_it_is_and_what_its_model_takes(tmp_path: Path) -> 
     with Served(model, "--name", "guess") as served, tritonclient.InferenceServerClient(f"127.0.0.1:{served.port}") as client:
         assert client.is_server_live() and client.is_server_ready() and client.is_model_ready("guess")
         assert not client.is_model_ready("model")
-        assert client.get_server_metadata() == {"name": "trireme", "version": fluid.__version__, "extensions": ["binary_tensor_data"]}
+        assert client.get_server_metadata() == {"name": "trireme", "version": fluid.__version__,
+                                                "extensions": ["binary_tensor_data", "raw_rows"]}
         about = client.get_model_metadata("guess")
         assert about["versions"] == ["0"] and about["inputs"] == [
             {"name": "x", "datatype": "FP32", "shape": [-1, 4]}, {"name": "words", "datatype": "INT64", "shape": [-1, 1]},

@@ -46,6 +46,17 @@ class Reservation:
         budget.taken += cost - self._bytes
         self._bytes = cost
 
+    def add(self, size: int) -> None:
+        """The request takes so many bytes more than it has."""
+        budget = self._budget
+        if self._bytes + size > budget.total:
+            raise RequestError(413, f"the rows take {size} bytes, more than this server has for requests (--memory-mib)")
+        if budget.taken + size > budget.total:
+            raise RequestError(503, "the requests that are here take all memory that this server has for them (--memory-mib): try "
+                                    "again later")
+        budget.taken += size
+        self._bytes += size
+
     def release(self) -> None:
         self._budget.taken -= self._bytes
         self._bytes = 0

@@ -133,6 +133,8 @@ def _tensor(one: Any, raw: bytes | None) -> Tensor:
         if given:
             refuse(f"input {one.name[:60]!r} has {given[0]}, and raw_input_contents, too")
         return Tensor(one.name, one.datatype, shape, raw)
+    if one.datatype == "BYTES" and given in ([], ["bytes_contents"]):
+        return Tensor(one.name, one.datatype, shape, list(one.contents.bytes_contents))
     field, dtype = _WHOLE.get(one.datatype, (_WIDER.get(one.datatype), None))
     if field is None:
         refuse(f"input {one.name[:60]!r}: send {one.datatype[:20]!r} as raw_input_contents")

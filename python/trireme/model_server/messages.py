@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from .._core import lib
 from ..native.errors import FormatError
 from ..native.files import each_name_once
 from ..native.suggest import did_you_mean
@@ -65,10 +66,26 @@ def parse(body: bytes | memoryview, json_size: int, model: Model) -> Request:
     found = _object(bytes(view[:json_size]))
     tensors = _inputs(found, view[json_size:])
     wanted = _wanted(found)
+    return Request(feed_of(tensors, model), outputs_of(wanted, model), _id_of(found))
+
+
+def parse_rows(body: bytes | memoryview, model: Model) -> tuple[list[Any], list[tuple[str, bool]], str | None]:
+    """Return the raw rows of a body, which outputs it wants, and its id."""
+    found = _object(bytes(body))
+    rows, request_id = found.get("rows"), _id_of(found)
+    if not isinstance(rows, list):
+        refuse(f"'rows' is a list of objects, each with a value for each slot; got {_short(rows)}")
+    for name in found:
+        if name not in ("rows", "outputs", "id", "parameters"):
+            refuse(f"a request of rows has 'rows', and perhaps 'outputs', 'id' and 'parameters'; got {name[:60]!r}")
+    return rows, outputs_of(_wanted(found), model), request_id
+
+
+def _id_of(found: Mapping[str, Any]) -> str | None:
     request_id = found.get("id")
     if request_id is not None and not isinstance(request_id, str):
         refuse(f"'id' is a text, got {_short(request_id)}")
-    return Request(feed_of(tensors, model), outputs_of(wanted, model), request_id)
+    return request_id
 
 
 def _object(text: bytes) -> dict[str, Any]:
@@ -197,6 +214,9 @@ def outputs_of(wanted: Wanted, model: Model) -> list[tuple[str, bool]]:
 
 
 def _array(tensor: Tensor, spec: Spec) -> np.ndarray:
+    if spec.hash and tensor.datatype == "BYTES":
+        shape = _shape(tensor, spec)
+        return _ids(tensor.data, spec, shape, math.prod(shape)).reshape(shape)
     if tensor.datatype != spec.datatype:
         refuse(f"input {spec.name!r} is of the datatype {tensor.datatype[:20]!r}, the model wants {spec.datatype}")
     shape = _shape(tensor, spec)
@@ -227,6 +247,37 @@ def _from_bytes(data: bytes | memoryview, spec: Spec, shape: list[int], count: i
     if spec.datatype == "BOOL" and array.view("uint8").max(initial=0) > 1:
         refuse(f"input {spec.name!r}: a BOOL is 0 or 1")
     return array.reshape(shape)
+
+
+def _ids(data: Any, spec: Spec, shape: list[int], count: int) -> np.ndarray:
+    """Return the ids of texts: of a list, or of bytes in which each text follows its length."""
+    if not isinstance(data, (bytes, memoryview)):
+        return np.array([_id(value, spec) for value in _flat(data, spec, shape, count)], "int64")
+    if len(data) < 4 * count:
+        refuse(f"input {spec.name!r} has {len(data)} bytes, the shape {shape} of BYTES takes {4 * count} at least")
+    ids, at = np.empty(count, "int64"), 0
+    for i in range(count):
+        size = int.from_bytes(data[at:at + 4], "little")
+        at += 4
+        if size > len(data) - at - 4 * (count - i - 1):
+            refuse(f"input {spec.name!r}: element {i} says that it has {size} bytes, {len(data) - at} are left")
+        ids[i] = _id(data[at:at + size], spec)
+        at += size
+    if at != len(data):
+        refuse(f"input {spec.name!r}: its elements take {at} bytes, {len(data)} came")
+    return ids
+
+
+def _id(value: Any, spec: Spec) -> int:
+    """Return the id of a text, which is the hash of its bytes in UTF-8."""
+    if not isinstance(value, (str, bytes, memoryview)):
+        refuse(f"input {spec.name!r} is of the datatype BYTES, whose values are texts, got {_short(value)}")
+    try:
+        text = value.encode() if isinstance(value, str) else bytes(value)
+        text.decode()
+    except UnicodeError as error:
+        refuse(f"input {spec.name!r}: expected texts in UTF-8, got one that is none: {error}"[:300])
+    return int(lib.tr_data_hash(text, len(text), spec.hash))
 
 
 def _flat(data: Any, spec: Spec, shape: list[int], count: int) -> list[Any]:

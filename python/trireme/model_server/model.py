@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -21,13 +22,17 @@ OFFSETS = ".offsets"                   # after the name of a tensor of sequences
 
 @dataclass(frozen=True)
 class Spec:
-    """A tensor of the protocol. ``dtype`` is NumPy's type of its elements; -1 in ``shape`` is any size."""
+    """A tensor of the protocol. ``dtype`` is NumPy's type of its elements; -1 in ``shape`` is any size.
+
+    Where ``hash`` is above 0, texts may come in the place of ids, which are their hashes below this number.
+    """
 
     name: str
     datatype: str
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     lod_level: int = 0
+    hash: int = 0
 
     def offsets(self) -> list[Spec]:
         """Return the tensors with the offsets of the sequences, one for each level, named as in exports to ONNX."""
@@ -63,7 +68,11 @@ class ServedPredictor:
     def __init__(self, predictor: Predictor) -> None:
         self._predictor = predictor
         feeds, fetches = predictor.ends()
-        self.feeds, self.fetches = [_spec_of(end) for end in feeds], [_spec_of(end, is_fetch=True) for end in fetches]
+        self.slots = {slot.name: slot for slot in predictor.slots}
+        hashes = {name: slot.hash for name, slot in self.slots.items()}
+        self.feeds = [replace(_spec_of(end), hash=hashes.get(end.name, 0)) for end in feeds]
+        self.fetches = [_spec_of(end, is_fetch=True) for end in fetches]
+        self.values_of_row = sum(math.prod(slot.shape[1:]) for slot in self.slots.values() if not slot.lod_level)
         for ends in (self.feeds, self.fetches):
             _refuse_equal_names(ends)
 
@@ -82,6 +91,10 @@ class ServedPredictor:
         if not has_sequences:
             return [Value(array) for array in results], version
         return [Value(np.asarray(tensor), tensor.lod() if spec.lod_level else ()) for spec, tensor in zip(self.fetches, results)], version
+
+    def feed_of(self, rows: Any) -> dict[str, Any]:
+        """Return the feed that rows of raw values make."""
+        return self._predictor.feed_of(rows)
 
     def close(self) -> None:
         self._predictor.close()

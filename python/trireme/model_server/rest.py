@@ -23,8 +23,9 @@ from tornado.netutil import bind_sockets
 
 from ..native.errors import FileError
 from .budget import RequestError
-from .messages import answer, parse
-from .service import Service
+from .messages import Request, answer, parse, parse_rows
+from .model import Model
+from .service import Service, bytes_of_row
 
 _LINGER = 1.0                          # seconds
 _MOST_HEADER = 16 << 10                # bytes
@@ -78,7 +79,8 @@ def _application(service: Service) -> web.Application:
     model = r"/v2/models/([^/]+)(?:/versions/([^/]+))?"
     what = {"service": service}
     return web.Application([(r"/v2/health/(live|ready)", _Health, what), (r"/v2/?", _AboutServer, what), (model, _AboutModel, what),
-                            (f"{model}/ready", _ModelReady, what), (f"{model}/infer", _Infer, what), (r"/metrics", _Metrics, what)],
+                            (f"{model}/ready", _ModelReady, what), (f"{model}/infer", _Infer, what), (f"{model}/rows", _Rows, what),
+                            (r"/metrics", _Metrics, what)],
                            default_handler_class=_Unknown, default_handler_args=what)
 
 
@@ -293,7 +295,11 @@ class _Infer(_Handler):
             json_size = len(self._body)
         elif json_size > len(self._body):
             raise RequestError(400, f"Inference-Header-Content-Length is {json_size}, the request has {len(self._body)} bytes")
-        request = await service.apart(json_size, parse, self._body, json_size, model)
+        return await self._run(model, await service.apart(json_size, parse, self._body, json_size, model))
+
+    async def _run(self, model: Model, request: Request) -> bytes:
+        """Run the model; return the body of the answer."""
+        service = self.service
         values, used = await service.infer(request)
         size = sum(value.array.nbytes for value in values)
         data, json_part = await service.apart(size, answer, request, values, used, model, service.name)
@@ -304,6 +310,28 @@ class _Infer(_Handler):
 
     def counted(self, code: int, seconds: float | None = None) -> None:
         self.service.numbers.answered("http", code, seconds)
+
+
+class _Rows(_Infer):
+    """Rows of raw values, which are an extension of the protocol."""
+
+    async def get(self, *parts: str) -> None:
+        await self._answer(parts)
+
+    async def answer(self, name: str, version: str | None = None) -> bytes:                     # type: ignore[override]
+        service, size = self.service, len(self._body)
+        model = service.model_of(name, version)
+        if self.request.method == "GET":
+            return _json(service.about_rows(model))
+        rows, outputs, request_id = await service.apart(size, parse_rows, self._body, model)
+        self._reservation.add(len(rows) * bytes_of_row(model))
+        feed = await service.feed_of_rows(model, rows, size)
+        del rows
+        return await self._run(model, Request(feed, outputs, request_id))
+
+    def counted(self, code: int, seconds: float | None = None) -> None:
+        if self.request.method != "GET":
+            super().counted(code, seconds)
 
 
 def _size(text: str | None, what: str) -> int | None:

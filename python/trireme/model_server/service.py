@@ -13,11 +13,12 @@ from ..native.threads import __version__
 from .batching import Batcher
 from .budget import Budget, RequestError
 from .messages import Request
-from .model import Model, Spec, Value
+from .model import Model, ServedPredictor, Spec, Value
 from .numbers import Numbers
 
 _OF_CLIENT = (InvalidArgumentError, ShapeError, DTypeError, RangeError, NotFoundError)
 _LARGE = 64 << 10                      # bytes: what is larger is read and written by a thread, and holds no other connection
+_OF_VALUE = 64                         # bytes: of one value of a raw row, in Python and as a feed
 _T = TypeVar("_T")
 
 
@@ -87,6 +88,20 @@ class Service:
             return function(*arguments)
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
 
+    async def feed_of_rows(self, model: Model, rows: list[Any], size: int) -> dict[str, Any]:
+        """Return the feed that raw rows make, which came in ``size`` bytes. RequestError says what is wrong with them."""
+        if not isinstance(model, ServedPredictor):
+            raise RequestError(400, "this model takes no raw rows")
+        try:
+            return await self.apart(size, model.feed_of, rows)
+        except EnforceNotMet as error:
+            raise RequestError(400, _without_place(str(error))) from None
+
+    def about_rows(self, model: Model) -> dict[str, Any]:
+        slots = model.slots.values() if isinstance(model, ServedPredictor) else ()
+        return {"slots": [{"name": slot.name, "datatype": "BYTES" if slot.hash else _datatype(model, slot.name), "shape": slot.shape[1:],
+                           "is_sequence": slot.lod_level > 0, "missing": slot.missing} for slot in slots]}
+
     async def infer(self, request: Request) -> tuple[list[Value], int]:
         """Run the model; return its results and the version of the parameters. RequestError says what went wrong."""
         assert self._batcher is not None
@@ -97,12 +112,21 @@ class Service:
             raise RequestError(code, _without_place(str(error))) from None
 
     def about_server(self) -> dict[str, Any]:
-        return {"name": "trireme", "version": __version__, "extensions": ["binary_tensor_data"]}
+        return {"name": "trireme", "version": __version__, "extensions": ["binary_tensor_data", "raw_rows"]}
 
     def about_model(self, model: Model) -> dict[str, Any]:
         return {"name": self.name, "versions": [str(model.version)], "platform": "trireme",
                 "inputs": [_about(spec) for feed in model.feeds for spec in (feed, *feed.offsets())],
                 "outputs": [_about(spec) for fetch in model.fetches for spec in (fetch, *fetch.offsets())]}
+
+
+def bytes_of_row(model: Model) -> int:
+    """Return how much memory a raw row takes beside its JSON: one null may stand for many values."""
+    return _OF_VALUE * model.values_of_row if isinstance(model, ServedPredictor) else 0
+
+
+def _datatype(model: Model, feed: str) -> str:
+    return next(spec.datatype for spec in model.feeds if spec.name == feed)
 
 
 def _about(spec: Spec) -> dict[str, Any]:
