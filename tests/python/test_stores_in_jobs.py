@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -154,11 +155,21 @@ def test_one_line_begins_a_job_in_a_store_and_goes_on_after_a_kill(here, tmp_pat
     assert len(results(out)["losses"]) == 5
 
 
-def test_replayed_steps_of_a_job_in_a_store_return_what_they_fetched(here, tmp_path):
+def test_a_job_that_is_stopped_while_its_servers_read_goes_on_from_the_same_checkpoint(here, tmp_path):
+    """The store is silent meanwhile. Replayed steps of the job that goes on return what they fetched."""
     env, keep = environment(**here.environment()), ("--checkpoint", f"s3://{BUCKET}/{tmp_path.name}", "--checkpoint-steps", 5)
-    launch_under_mpi(2, 2, "--out", tmp_path / "whole.npz", script=RESUME)
+    launch(2, 2, "--out", tmp_path / "whole.npz", script=RESUME)
     code, text = Launched(2, 2, "--ask", 12, script=RESUME, env=env, options=keep).end()
     assert code == 75, text
+    there, proxy, reads = list_files(keep[1]), Proxy(here.port), threading.Event()
+    proxy.fault = lambda at, verb, path: reads.set() or "stall" if verb == "GET" and "/part-" in path else None
+    job = Launched(2, 2, script=RESUME, env=environment(**here.environment(proxy.port)), options=(*keep, "--resume"))
+    job.wait_for(reads.is_set, "a server that reads its part")
+    job.process.send_signal(signal.SIGTERM)
+    code, text = job.end()
+    proxy.stop()
+    assert code == 75 and "stopped by SIGTERM before it trained" in text and "step" not in text, text
+    assert [one for one in list_files(keep[1]) if one[0] != ".claim"] == there
     launch_under_mpi(2, 2, "--plain", "--out", tmp_path / "r.npz", script=RESUME, env=env, options=(*keep, "--resume"))
     assert_ends_like(results(tmp_path / "r.npz"), results(tmp_path / "whole.npz"), 0)
 
