@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: (item.path.stem not in LONG, -jobs[item.path]))
     if config.pluginmanager.hasplugin("rerunfailures"):
         for item in items:
-            if (item.get_closest_marker("mpi") or item.name.startswith("test_random_scripts")) and not item.get_closest_marker("soak"):
+            if item.get_closest_marker("mpi") and not item.get_closest_marker("soak"):
                 item.add_marker(pytest.mark.flaky(reruns=1))
 
 

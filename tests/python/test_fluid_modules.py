@@ -426,7 +426,8 @@ def test_modules_of_layers_answer_for_every_layer():
             found.no_such_layer
 
 
-def test_names_that_do_nothing_or_are_refused_say_so():
+def test_names_that_do_nothing_or_are_refused_say_so(monkeypatch):
+    monkeypatch.setattr(fluid.transpiler.memory, "_said", set())
     with pytest.warns(UserWarning, match="InferenceTranspiler does nothing"):
         fluid.InferenceTranspiler().transpile(fluid.default_main_program(), fluid.CPUPlace())
     with pytest.raises(core.UnsupportedError, match="with_data_parallel"):

@@ -124,6 +124,16 @@ def placed(layout):
     return [found[kind] for kind in ("pserver", "python", "--standby", "--replica")]
 
 
+@pytest.mark.parametrize("layout, asked, found", [
+    (Layout(2, 2, hosts="a,b,c,d"), 0, 8), (Layout(2, 2, hosts="a,b"), 0, None),
+    (Layout(1, 1), 0, None), (Layout(1, 1), 3, 3), (Layout(2, 2, hosts="a,b,c,d"), 3, 3)])
+def test_servers_have_their_hosts_cores(layout, asked, found, monkeypatch):
+    monkeypatch.delenv("TRIREME_SERVER_THREADS", raising=False)
+    hosts = SimpleNamespace(cores=lambda: 8, count=4)
+    env = supervisor.Launch(layout, [str(SCRIPT)], server_threads=asked).environment(".", hosts if layout.hosts else None)
+    assert env.get("TRIREME_SERVER_THREADS") == (None if found is None else str(found))
+
+
 def test_trainers_begin_where_servers_end():
     assert placed(Layout(2, 4, hosts="a,b,c", standbys=1)) == [["a", "b"], ["c", "a", "b", "c"], ["a", "b", "c"], []]
     assert placed(Layout(3, 3, hosts="a,b,c")) == [["a", "b", "c"], ["a", "b", "c"], [], []]
