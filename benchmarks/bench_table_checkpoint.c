@@ -45,7 +45,8 @@ static void update(tr_table *t, uint64_t step, const int64_t *keys, int64_t n)
     tr_table_gather(t, slots, n, values, states);
     for (int64_t i = 0; i < n * WIDTH; i++)
         values[i] += 1;
-    must(tr_table_scatter(t, slots, n, values, (const float *const *)states) == TR_OK, "update");
+    must(tr_table_keep(t, slots, n) == TR_OK, "update");
+    tr_table_scatter(t, slots, n, values, (const float *const *)states);
 }
 
 /* One in ten keys is any, the others are of the first thousandth. */

@@ -72,8 +72,10 @@ tr_status tr_table_take(tr_table *table, uint32_t *slots, const int64_t *keys, i
 tr_status tr_table_take_hinted(tr_table *table, uint32_t *slots, const uint32_t *hints, const int64_t *keys, int64_t n);
 /* Copy values and states of rows, [n, width] each, as float32; zeros for TR_SLOT_NONE. */
 void      tr_table_gather(const tr_table *table, const uint32_t *slots, int64_t n, float *values, float *const *states);
-/* Write them back, rounded to the table's type, and count the update in each row. */
-tr_status tr_table_scatter(tr_table *table, const uint32_t *slots, int64_t n, const float *values, const float *const *states);
+/* Before rows are written: keep what they have for undoing the update, and for a snapshot that is being read. */
+tr_status tr_table_keep(tr_table *table, const uint32_t *slots, int64_t n);
+/* Write them back, rounded to the table's type, and count the update in each row. Threads may do so at a time, each with other rows. */
+void      tr_table_scatter(const tr_table *table, const uint32_t *slots, int64_t n, const float *values, const float *const *states);
 /* Between updates: remove the rows of this step's shard that are due. *removed may be NULL. */
 tr_status tr_table_evict(tr_table *table, uint64_t step, uint64_t *removed);
 /* Between updates: the last update can no longer be undone. */

@@ -3,6 +3,7 @@
  * A key that is counted has a row without payload among the candidates. If there is a snapshot, rows are made and removed under its
  * lock, because that changes the index. */
 #include "framework/tensors/random.h"
+#include "framework/threads/threadpool.h"
 #include "storage/table/first_values.h"
 #include "storage/table/table_state.h"
 
@@ -153,9 +154,26 @@ static tr_status take_found(tr_table *table, uint32_t *slots, const int64_t *key
     return TR_OK;
 }
 
+typedef struct search {
+    const tr_table *table;
+    uint32_t       *slots;
+    const uint32_t *hints;
+    const int64_t  *keys;
+} search;
+
+/* Keys of a slice: to find them takes some microseconds. */
+enum { MIN_KEYS = 256 };
+
+static void find_range(void *payload, int64_t begin, int64_t end)
+{
+    const search *s = payload;
+
+    tr_slots_find(s->table->slots, s->slots + begin, s->keys + begin, end - begin);
+}
+
 tr_status tr_table_take(tr_table *table, uint32_t *slots, const int64_t *keys, int64_t n)
 {
-    tr_slots_find(table->slots, slots, keys, n);
+    tr_parallel_range(n, MIN_KEYS, find_range, &(search){table, slots, NULL, keys});
     return take_found(table, slots, keys, n);
 }
 
@@ -165,15 +183,21 @@ static bool is_row_of(const tr_table *t, uint32_t slot, int64_t key)
     return row->key == key && row->mark & TR_SLOT_LIVES;
 }
 
-tr_status tr_table_take_hinted(tr_table *table, uint32_t *slots, const uint32_t *hints, const int64_t *keys, int64_t n)
+static void confirm_range(void *payload, int64_t begin, int64_t end)
 {
     enum { AHEAD = 16 };
+    const search *s = payload;
 
-    for (int64_t i = 0; i < n; i++) {
-        if (i + AHEAD < n && hints[i + AHEAD] != TR_SLOT_NONE)
-            __builtin_prefetch(tr__table_row(table, hints[i + AHEAD]));
-        slots[i] = hints[i] != TR_SLOT_NONE && is_row_of(table, hints[i], keys[i]) ? hints[i] : TR_SLOT_NONE;
+    for (int64_t i = begin; i < end; i++) {
+        if (i + AHEAD < end && s->hints[i + AHEAD] != TR_SLOT_NONE)
+            __builtin_prefetch(tr__table_row(s->table, s->hints[i + AHEAD]));
+        s->slots[i] = s->hints[i] != TR_SLOT_NONE && is_row_of(s->table, s->hints[i], s->keys[i]) ? s->hints[i] : TR_SLOT_NONE;
     }
+}
+
+tr_status tr_table_take_hinted(tr_table *table, uint32_t *slots, const uint32_t *hints, const int64_t *keys, int64_t n)
+{
+    tr_parallel_range(n, MIN_KEYS, confirm_range, &(search){table, slots, hints, keys});
     return take_found(table, slots, keys, n);
 }
 

@@ -1,6 +1,7 @@
 /* table_rows.c - reads and writes rows, in batches by key and by slot. */
 #include "framework/base/compiler.h"
 #include "framework/base/memory.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/tools/cast.h"
 #include "storage/table/first_values.h"
 #include "storage/table/table_state.h"
@@ -87,11 +88,25 @@ void tr_table_pull(const tr_table *table, void *out, const int64_t *keys, int64_
     pull(table, out, keys, n, table->undone);
 }
 
+typedef struct places {
+    const tr_table *table;
+    char           *out;
+    uint32_t       *slots;
+    const int64_t  *keys;
+} places;
+
+static void pull_range(void *payload, int64_t begin, int64_t end)
+{
+    const places *p = payload;
+
+    for (int64_t i = begin; i < end; i += BATCH)
+        pull_batch(p->table, p->out + (uint64_t)i * p->table->value_bytes, p->slots + i, p->keys + i, end - i < BATCH ? (int)(end - i) : BATCH,
+                   p->table->undone);
+}
+
 void tr_table_pull_places(const tr_table *table, void *out, uint32_t *slots, const int64_t *keys, int64_t n)
 {
-    for (int64_t i = 0; i < n; i += BATCH)
-        pull_batch(table, (char *)out + (uint64_t)i * table->value_bytes, slots + i, keys + i, n - i < BATCH ? (int)(n - i) : BATCH,
-                   table->undone);
+    tr_parallel_range(n, 2 * BATCH, pull_range, &(places){table, out, slots, keys});
 }
 
 /* -- rows before the last update ---------------------------------------------------------------------- */
@@ -209,14 +224,18 @@ TR_INLINE void scatter_rows(const tr_table *t, const uint32_t *slots, int64_t n,
             scatter_row(t, tr__table_row(t, slots[i]), values, states, i * t->config.width, bytes);
 }
 
-tr_status tr_table_scatter(tr_table *table, const uint32_t *slots, int64_t n, const float *values, const float *const *states)
+tr_status tr_table_keep(tr_table *table, const uint32_t *slots, int64_t n)
 {
     if (!table->logs_when_set)
         TR_TRY(tr_undo_log(table->undo, table->rows, slots, n));
     if (table->snapshot)
         tr_slots_snapshot_keep(table->snapshot, slots, n);
-    BY_ROW_BYTES((uint64_t)table->config.width * sizeof(float), scatter_rows, table, slots, n, values, states);
     return TR_OK;
+}
+
+void tr_table_scatter(const tr_table *table, const uint32_t *slots, int64_t n, const float *values, const float *const *states)
+{
+    BY_ROW_BYTES((uint64_t)table->config.width * sizeof(float), scatter_rows, table, slots, n, values, states);
 }
 
 /* == rows in and out ================================================================================== */

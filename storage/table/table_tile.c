@@ -1,27 +1,46 @@
 #include "storage/table/table_tile.h"
 
+#include "framework/base/memory.h"
 #include "framework/programs/program.h"
+#include "framework/threads/threadpool.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct tr_table_tile {
-    tr_program  *program;
+/* A crew computes some tiles in a row, so that to hand them over takes little beside; their rows stay in its own cache. */
+enum { MOST_CREWS = 16, TILES = 8 };
+
+/* What one thread computes tiles with. Plans that run at a time have an executor each. */
+typedef struct crew {
     tr_scope    *scope;
     tr_executor *executor;
     tr_plan     *plan;
-    int64_t      rows, width;
-    int          states;
     tr_tensor   *param, *grad, *state[TR_TABLE_STATES];      /* borrowed from the scope */
-    uint32_t    *slots;                                      /* of `rows` */
+    tr_status    status;              /* of the last tile */
+    char        *failure;             /* malloc'ed: its text, which was left in another thread */
+} crew;
+
+struct tr_table_tile {
+    tr_program *program;
+    int64_t     rows, width;
+    int         states, crew_count;
+    crew        crew[MOST_CREWS];
+    uint32_t   *slots;                /* of the rows of all crews */
 };
+
+static void crew_deinit(crew *c)
+{
+    tr_executor_free(c->executor);
+    tr_scope_free(c->scope);
+    free(c->failure);
+}
 
 void tr_table_tile_free(tr_table_tile *tile)
 {
     if (!tile)
         return;
-    tr_executor_free(tile->executor);
-    tr_scope_free(tile->scope);
+    for (int i = 0; i < tile->crew_count; i++)
+        crew_deinit(&tile->crew[i]);
     tr_program_free(tile->program);
     free(tile->slots);
     free(tile);
@@ -76,15 +95,13 @@ static tr_status copy_ops(tr_table_tile *tile, tr_block *from, const tr_table_ti
 }
 
 /* Variables that outlive a run of the tile have memory in the scope. */
-static tr_status make_scope(tr_table_tile *tile)
+static tr_status make_scope(tr_scope *scope, tr_block *block)
 {
-    tr_block *block = tr_program_block(tile->program, 0);
-
     for (int i = 0; i < tr_block_var_count(block); i++) {
         const tr_var_desc *var = tr_block_var_at(block, i);
         if (!var->persistable)
             continue;
-        tr_tensor *t = tr_var_tensor(tr__scope_var(tile->scope, var->name));
+        tr_tensor *t = tr_var_tensor(tr__scope_var(scope, var->name));
         if (!tr_shape_is_known(&var->shape))
             return tr_fail(TR_ESHAPE, "lookup_sparse_table_update: '%s' of its block has no fixed shape", var->name);
         TR_TRY(tr_tensor_resize(t, var->dtype, var->shape.rank, var->shape.dim));
@@ -93,9 +110,9 @@ static tr_status make_scope(tr_table_tile *tile)
     return TR_OK;
 }
 
-static tr_status find_tile(tr_tensor **out, const tr_table_tile *tile, const char *name)
+static tr_status find_tile(tr_tensor **out, const tr_table_tile *tile, tr_scope *scope, const char *name)
 {
-    tr_var *var = tr_scope_find_local(tile->scope, name);
+    tr_var *var = tr_scope_find_local(scope, name);
 
     if (!var)
         return tr_fail(TR_ENOTFOUND, "lookup_sparse_table_update: no operator of its block uses '%s'", name);
@@ -106,27 +123,37 @@ static tr_status find_tile(tr_tensor **out, const tr_table_tile *tile, const cha
     return TR_OK;
 }
 
+static tr_status make_crew(crew *c, tr_table_tile *tile, const tr_table_tile_names *names)
+{
+    c->scope = tr_scope_new(NULL);
+    c->executor = tr_executor_new();
+    TR_TRY(make_scope(c->scope, tr_program_block(tile->program, 0)));
+    TR_TRY(find_tile(&c->param, tile, c->scope, names->param));
+    tile->rows = c->param->shape.dim[0];
+    TR_TRY(find_tile(&c->grad, tile, c->scope, names->grad));
+    for (int i = 0; i < tile->states; i++)
+        TR_TRY(find_tile(&c->state[i], tile, c->scope, names->states.item[i]));
+    return tr_executor_prepare(&c->plan, c->executor, tile->program, c->scope, 0, NULL, 0, NULL);
+}
+
 static tr_status make(tr_table_tile *tile, tr_block *block, const tr_table_tile_names *names, const tr_table_config *config)
 {
+    const int threads = tr_num_threads(), crews = threads < MOST_CREWS ? threads : MOST_CREWS;
+
     tile->program = tr_program_new();
-    tile->scope = tr_scope_new(NULL);
-    tile->executor = tr_executor_new();
     tile->width = config->width;
     tile->states = config->states;
     if (names->states.count != config->states)
         return tr_fail(TR_EINVAL, "lookup_sparse_table_update: the optimizer of '%s' keeps %d states for each element, the table has room for "
                        "%d: run the startup program after minimize", names->param, names->states.count, config->states);
     TR_TRY(copy_ops(tile, block, names));
-    TR_TRY(make_scope(tile));
-    TR_TRY(find_tile(&tile->param, tile, names->param));
-    tile->rows = tile->param->shape.dim[0];
-    tile->slots = malloc((size_t)tile->rows * sizeof *tile->slots);
-    if (!tile->slots)
-        return tr_fail(TR_ENOMEM, "lookup_sparse_table_update: no memory for %lld rows", (long long)tile->rows);
-    TR_TRY(find_tile(&tile->grad, tile, names->grad));
-    for (int i = 0; i < tile->states; i++)
-        TR_TRY(find_tile(&tile->state[i], tile, names->states.item[i]));
-    return tr_executor_prepare(&tile->plan, tile->executor, tile->program, tile->scope, 0, NULL, 0, NULL);
+    for (int i = 0; i < crews; i++) {
+        tile->crew_count++;
+        TR_TRY(make_crew(&tile->crew[i], tile, names));
+    }
+    const int64_t most = tile->rows * TILES * crews;
+    tile->slots = malloc((size_t)most * sizeof *tile->slots);
+    return tile->slots ? TR_OK : tr_fail(TR_ENOMEM, "lookup_sparse_table_update: no memory for %lld rows", (long long)most);
 }
 
 tr_status tr_table_tile_new(tr_table_tile **out, tr_program *program, int block, const tr_table_tile_names *names,
@@ -147,9 +174,9 @@ tr_status tr_table_tile_new(tr_table_tile **out, tr_program *program, int block,
     return status;
 }
 
-tr_status tr_table_tile_set(tr_table_tile *tile, const char *name, const tr_tensor *value)
+static tr_status set_number(tr_scope *scope, const char *name, const tr_tensor *value)
 {
-    tr_var *var = tr_scope_find_local(tile->scope, name);
+    tr_var *var = tr_scope_find_local(scope, name);
 
     if (!var)
         return TR_OK;                                  /* no operator that is needed reads this number */
@@ -161,23 +188,73 @@ tr_status tr_table_tile_set(tr_table_tile *tile, const char *name, const tr_tens
     return TR_OK;
 }
 
+tr_status tr_table_tile_set(tr_table_tile *tile, const char *name, const tr_tensor *value)
+{
+    for (int i = 0; i < tile->crew_count; i++)
+        TR_TRY(set_number(tile->crew[i].scope, name, value));
+    return TR_OK;
+}
+
 /* == an update ===================================================================================== */
 
-static tr_status run_tile(tr_table_tile *tile, tr_table *table, const uint32_t *slots, const float *grads, int64_t n)
+/* Tiles that crews compute at the same time. Their keys differ, so no two of them have a row in common. */
+typedef struct round {
+    tr_table_tile *tile;
+    tr_table      *table;
+    const float   *grads;
+    int64_t        count, share;      /* rows of all crews, and of each but the last */
+} round;
+
+static tr_status run_tile(const tr_table_tile *tile, const crew *c, tr_table *table, const uint32_t *slots, const float *grads, int64_t n)
 {
     const size_t row = (size_t)tile->width * sizeof(float);
     float       *state[TR_TABLE_STATES];
-    float       *grad = tile->grad->data;
+    float       *grad = c->grad->data;
 
     for (int i = 0; i < tile->states; i++)
-        state[i] = tile->state[i]->data;
-    tr_table_gather(table, slots, n, tile->param->data, state);
+        state[i] = c->state[i]->data;
+    tr_table_gather(table, slots, n, c->param->data, state);
     memcpy(grad, grads, (size_t)n * row);
     memset(grad + n * tile->width, 0, (size_t)(tile->rows - n) * row);
-    TR_TRY(tr_plan_run(tile->plan, NULL, NULL));
+    TR_TRY(tr_plan_run(c->plan, NULL, NULL));
     for (int i = 0; i < tile->states; i++)
-        state[i] = tile->state[i]->data;
-    return tr_table_scatter(table, slots, n, tile->param->data, (const float *const *)state);
+        state[i] = c->state[i]->data;
+    tr_table_scatter(table, slots, n, c->param->data, (const float *const *)state);
+    return TR_OK;
+}
+
+static void run_share(void *payload, int64_t number)
+{
+    const round         *r = payload;
+    const tr_table_tile *tile = r->tile;
+    crew                *c = &r->tile->crew[number];
+    const int64_t        begin = number * r->share, end = begin + r->share < r->count ? begin + r->share : r->count;
+
+    c->status = TR_OK;
+    for (int64_t at = begin; at < end && c->status == TR_OK; at += tile->rows) {
+        const int64_t n = end - at < tile->rows ? end - at : tile->rows;
+        c->status = run_tile(tile, c, r->table, tile->slots + at, r->grads + at * tile->width, n);
+    }
+    if (c->status != TR_OK)
+        c->failure = tr__must_strdup(tr_error());
+}
+
+static tr_status run_round(round *r)
+{
+    const int64_t tiles = (r->count + r->tile->rows - 1) / r->tile->rows, crews = r->tile->crew_count;
+    const int64_t each = (tiles + crews - 1) / crews, used = (tiles + each - 1) / each;
+    tr_status     status = TR_OK;
+
+    r->share = each * r->tile->rows;
+    tr_parallel(used, run_share, r);
+    for (int64_t i = 0; i < used; i++) {
+        crew *c = &r->tile->crew[i];
+        if (status == TR_OK && c->status != TR_OK)
+            status = tr_fail(c->status, "%s", c->failure);
+        free(c->failure);
+        c->failure = NULL;
+    }
+    return status;
 }
 
 tr_status tr_table_tile_begin(tr_table *table, uint64_t step)
@@ -186,15 +263,18 @@ tr_status tr_table_tile_begin(tr_table *table, uint64_t step)
     return tr_table_begin(table, step);
 }
 
-/* One tile at a time, first find the places, then read the values: the second access finds the rows in the cache. */
+/* One round at a time, first find the places, then read the values: the second access finds the rows in the cache. */
 tr_status tr_table_tile_run(tr_table_tile *tile, tr_table *table, const int64_t *keys, const uint32_t *hints, const float *grads,
                             int64_t n)
 {
-    for (int64_t at = 0; at < n; at += tile->rows) {
-        const int64_t count = n - at < tile->rows ? n - at : tile->rows;
-        TR_TRY(hints ? tr_table_take_hinted(table, tile->slots, hints + at, keys + at, count)
-                     : tr_table_take(table, tile->slots, keys + at, count));
-        TR_TRY(run_tile(tile, table, tile->slots, grads + at * tile->width, count));
+    const int64_t most = tile->rows * TILES * tile->crew_count;
+
+    for (int64_t at = 0; at < n; at += most) {
+        round now = {tile, table, grads + at * tile->width, n - at < most ? n - at : most, 0};
+        TR_TRY(hints ? tr_table_take_hinted(table, tile->slots, hints + at, keys + at, now.count)
+                     : tr_table_take(table, tile->slots, keys + at, now.count));
+        TR_TRY(tr_table_keep(table, tile->slots, now.count));
+        TR_TRY(run_round(&now));
     }
     return TR_OK;
 }

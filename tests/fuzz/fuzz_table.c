@@ -39,7 +39,8 @@ static void update(tr_table *t, uint64_t step, int64_t first, int64_t n)
     if (tr_table_begin(t, step) != TR_OK || tr_table_take(t, slots, keys, n) != TR_OK)
         return;
     tr_table_gather(t, slots, n, values, all);
-    tr_table_scatter(t, slots, n, values, back);
+    if (tr_table_keep(t, slots, n) == TR_OK)
+        tr_table_scatter(t, slots, n, values, back);
 }
 
 static void make_whole(void)

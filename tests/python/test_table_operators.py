@@ -189,3 +189,27 @@ def test_a_table_that_is_fetched_is_named(block):
     fluid.Executor().run(fluid.default_startup_program())
     with pytest.raises(TriremeError, match="fetch 'w': it is a sparse table, and a fetch gives tensors; fetch rows that lookup_table"):
         fluid.Executor().run(feed={"ids": np.array([[7]])}, fetch_list=[out, "w"])
+
+
+@pytest.mark.parametrize("optimizer", [fluid.optimizer.Adagrad, fluid.optimizer.Adam])
+def test_an_update_has_the_bits_of_one_thread(optimizer, rng):
+    """Threads have tiles of their own; the last one is not full."""
+    keys = [rng.permutation(50_000)[:n].reshape(-1, 1) for n in (9_001, 300, 20_000)]
+    before, found = fluid.core.num_threads(), []
+    for threads in (1, 3):
+        fluid.core.set_num_threads(threads)
+        try:
+            with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
+                ids, weight = fluid.layers.data("ids", [1], dtype="int64"), fluid.layers.data("weight", [1])
+                rows = fluid.layers.embedding(ids, [1 << 40, 6], is_distributed=True, param_attr="rows")
+                optimizer(0.1).minimize(fluid.layers.mean(fluid.layers.square(rows) * weight))
+                exe = fluid.Executor()
+                exe.run(fluid.default_startup_program())
+                for number, some in enumerate(keys):
+                    exe.run(feed={"ids": some, "weight": np.float32(some % 7 + number)})
+                found.append(exe.run(fluid.default_main_program().clone(for_test=True),
+                                     feed={"ids": np.arange(50_000).reshape(-1, 1), "weight": np.zeros((50_000, 1), "float32")},
+                                     fetch_list=[rows])[0])
+        finally:
+            fluid.core.set_num_threads(before)
+    assert found[0].tobytes() == found[1].tobytes()

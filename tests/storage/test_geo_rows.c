@@ -56,7 +56,8 @@ static void update(tr_geo_rows *rows, int i, float by)
         value[c] += by;
         state[c] += by;
     }
-    EXPECT_OK(tr_table_scatter(table, &slot, 1, value, (const float *const *)states));
+    EXPECT_OK(tr_table_keep(table, &slot, 1));
+    tr_table_scatter(table, &slot, 1, value, (const float *const *)states);
 }
 
 static float state_of(tr_geo_rows *rows, int i)

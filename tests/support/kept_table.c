@@ -25,7 +25,8 @@ void kept_touch(tr_table *t, uint64_t step, int64_t first, int64_t n)
     }
     EXPECT_OK(tr_table_begin(t, step));
     EXPECT_OK(tr_table_take(t, slots, kept_key + first, n));
-    EXPECT_OK(tr_table_scatter(t, slots, n, values, (const float *const *)&state));
+    EXPECT_OK(tr_table_keep(t, slots, n));
+    tr_table_scatter(t, slots, n, values, (const float *const *)&state);
 }
 
 tr_table *kept_make(const tr_table_config *config, uint32_t first_shard, uint32_t shards)

@@ -51,7 +51,8 @@ void update(tr_table *t, uint64_t step, const int64_t *keys, int64_t n, float am
         states[0][i] += 1;
         states[1][i] = amount;
     }
-    EXPECT_OK(tr_table_scatter(t, slots, n, values, (const float *const *)states));
+    EXPECT_OK(tr_table_keep(t, slots, n));
+    tr_table_scatter(t, slots, n, values, (const float *const *)states);
     free(slots);
     free(values);
     free(states[0]);

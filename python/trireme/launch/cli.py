@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..native.errors import InvalidArgumentError, TriremeError
 from ..native.suggest import did_you_mean, near
-from .option_types import number_from, text_of, whole_from
+from .option_types import number_from, text_of, threads, whole_from
 
 if TYPE_CHECKING:
     from .mpi import Layout
@@ -141,6 +141,9 @@ def add_launch(commands: argparse._SubParsersAction[_Parser]) -> None:
                         "servers' alone (default: all)")
     parser.add_argument("--replicas", type=whole_from(0), default=0, metavar="N", help="1: what a server has is kept on another host, too, "
                         "and outlives its own (default: 0)")
+    parser.add_argument("--server-threads", type=threads, default=0, metavar="N", help="threads of each server, which add and apply "
+                        "gradients and look rows up; the results are the same for any number (default: auto: a host's cores are divided "
+                        "among its servers where it has no trainers; elsewhere as many as a trainer has)")
     parser.add_argument("--mode", type=text_of("mode"), metavar="MODE",
                         help="consistency: a text such as ssp(3); docs/distributed.md lists them (default: what the script says, else "
                              "sync)")
@@ -433,7 +436,7 @@ def run_launch(options: argparse.Namespace) -> int:
                     compress_parameters=options.compress_parameters, restarts=options.restarts, checkpoints=checkpoints, log=options.log,
                     progress=progress_seconds(options.progress), standbys_for=options.standbys_for, on_nan=options.on_nan,
                     check_nan=options.check_nan,
-                    matmul_precision=options.matmul_precision)
+                    matmul_precision=options.matmul_precision, server_threads=options.server_threads)
     if behind := options.parser.own_among(options.args):
         print(f"trireme launch: {', '.join(behind)} after {options.script} goes to the script; an option of the launcher stands before it: "
               f"trireme launch {behind[0]} ... {options.script}", file=sys.stderr)

@@ -18,6 +18,15 @@ def whole_from(least: int) -> Callable[[str], int]:
     return read
 
 
+def threads(text: str) -> int:
+    """Understand a number of threads, or ``auto``, which is 0."""
+    if text == "auto":
+        return 0
+    if not (text.isdecimal() and 1 <= int(text) <= 256):
+        raise argparse.ArgumentTypeError(f"{text!r}; auto, or a whole number from 1 to 256, is possible")
+    return int(text)
+
+
 def number_from(least: float, is_above: bool = False) -> Callable[[str], float]:
     """Return what understands a number that is not smaller, or above it; NaN and infinity are none."""
     def read(text: str) -> float:

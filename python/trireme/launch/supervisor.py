@@ -12,6 +12,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -141,7 +142,7 @@ class Launch:
                  timeout: float | None = None, tag_output: bool = False, mode: str | None = None, compress: str | None = None,
                  compress_parameters: str | None = None, restarts: int = 3, checkpoints: Checkpoints | None = None, log: str | None = None,
                  progress: float = 0.0, standbys_for: str = "all", on_nan: str | None = None, check_nan: bool = False,
-                 matmul_precision: str | None = None) -> None:
+                 matmul_precision: str | None = None, server_threads: int = 0) -> None:
         check_folder()
         left: list[str] = []
         if words := rank_words():
@@ -171,6 +172,7 @@ class Launch:
         self.compress_parameters = _compression_of_parameters(compress_parameters)
         self.on_nan, self.check_nan = _on_nan(on_nan), check_nan
         self.matmul_precision = _precision(matmul_precision)
+        self.server_threads = server_threads
         self.checkpoints = checkpoints or Checkpoints()
         self.checkpoints.check()
         self.console = Console(is_live=progress > 0 and Console.is_terminal(), tags=tag_output)
@@ -211,6 +213,8 @@ class Launch:
         cores, count = (hosts.cores(), hosts.count) if hosts else (len(os.sched_getaffinity(0)), 1)
         each = -(-self.layout.trainers // count)       # trainers of one host; results do not depend on the number of threads
         env["TRIREME_NUM_THREADS"] = env.get("TRIREME_NUM_THREADS") or str(max(1, cores // each))
+        if threads := self.server_threads or (not env.get("TRIREME_SERVER_THREADS") and self._server_threads(cores)):
+            env["TRIREME_SERVER_THREADS"] = str(threads)
         # After each product, and at its import, NumPy's library would keep all cores busy for a tenth of a second. Other ranks need these
         # cores.
         env.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")
@@ -222,6 +226,15 @@ class Launch:
             old = env.get("LD_LIBRARY_PATH")
             env["LD_LIBRARY_PATH"] = f"{self.mpi.libdir}:{old}" if old else self.mpi.libdir
         return env
+
+    def _server_threads(self, cores: int) -> int:
+        """Hosts of servers alone give them all their cores. 0: as many as trainers have; while a server computes, these often wait."""
+        servers: Counter[str | None] = Counter()
+        places, trainers = self.layout.all_places()[:2]
+        for host, count in places:
+            servers[host] += count
+        is_shared = any(host in servers for host, _ in trainers)
+        return 0 if is_shared or not servers else max(1, cores // max(servers.values()))
 
     def command(self, env: dict[str, str], scratch: str | None, shared: str | None) -> list[str]:
         exported = [name for name in env if name.startswith(_EXPORTED) or name == "LD_LIBRARY_PATH" and self.mpi.major < 5]
