@@ -10,6 +10,7 @@
 #include "framework/base/number.h"
 #include "framework/base/text_id.h"
 #include "framework/tensors/dtype.h"
+#include "storage/util/little_endian.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -298,4 +299,29 @@ tr_status tr_raw_rows_fill(tr_raw_rows *rows, int64_t count, int value_count, co
     }
     rows->is_filled = true;
     return TR_OK;
+}
+
+/* == texts of the network =================================================================== */
+
+tr_status tr_raw_ids(int64_t *ids, int64_t count, int64_t buckets, const void *bytes, int64_t size)
+{
+    enum { HEAD = 4 };
+    const uint8_t *at = bytes, *const end = at + size;
+
+    for (int64_t i = 0; i < count; i++) {
+        if (end - at < HEAD)
+            return tr_fail(TR_EINVAL, "text %" PRId64 " of %" PRId64 " (from 0) has no size: the %" PRId64 " bytes have ended", i, count,
+                           size);
+        const uint32_t length = tr_get_u32(at);
+        at += HEAD;
+        if (length > end - at)
+            return tr_fail(TR_EINVAL, "text %" PRId64 " of %" PRId64 " (from 0) says that it has %u bytes, and %td are left", i, count,
+                           length, end - at);
+        if (tr__utf8_mistake((const char *)at, length) >= 0)
+            return tr_fail(TR_EINVAL, "text %" PRId64 " of %" PRId64 " (from 0): expected UTF-8, and byte %" PRId64 " is none", i, count,
+                           tr__utf8_mistake((const char *)at, length));
+        ids[i] = tr_text_id((const char *)at, length, buckets);
+        at += length;
+    }
+    return at == end ? TR_OK : tr_fail(TR_EINVAL, "%" PRId64 " texts take %td bytes, %" PRId64 " came", count, size - (end - at), size);
 }

@@ -130,13 +130,12 @@ static tr_status take_line(tr_raw_slots *slots, char *line, int number, tr_raw_f
     return status;
 }
 
-static tr_status parse(tr_raw_slots *slots, char *text, size_t size, tr_raw_feeds feeds)
+static tr_status take_lines(tr_raw_slots *slots, char *text, size_t size, tr_raw_feeds feeds)
 {
     const bool is_text = strlen(text) == size;
     char      *rest = NULL, *line = strtok_r(text, "\n", &rest);
     int        number = 1;
 
-    slots->slot = tr__must_array((size_t)feeds.count + 1, sizeof *slots->slot);
     if (!is_text || !line || strcmp(line, "trireme-slots 1"))
         return tr_fail(TR_EFORMAT, "the first line is not 'trireme-slots 1': a newer version has written it");
     while ((line = strtok_r(NULL, "\n", &rest)) && slots->count < feeds.count)
@@ -146,33 +145,39 @@ static tr_status parse(tr_raw_slots *slots, char *text, size_t size, tr_raw_feed
     return TR_OK;
 }
 
-tr_status tr_raw_slots_load(tr_raw_slots **out, const tr_export *from, const char *model_file, tr_raw_feeds feeds)
+tr_status tr_raw_slots_parse(tr_raw_slots **out, char *text, size_t size, tr_raw_feeds feeds)
 {
-    char         *name = tr__must_format("%s.slots", model_file), *path = NULL;
-    uint8_t      *text = NULL;
-    size_t        size = 0;
-    tr_raw_slots *slots = NULL;
-    tr_status     status = TR_OK;
+    tr_raw_slots *slots = tr__must_alloc(sizeof *slots);
 
-    if (tr_checksums_has(from->sums[0], name)) {
-        slots = tr__must_alloc(sizeof *slots);
-        status = tr_checksums_check(from->sums[0], name);
-        if (status == TR_OK)
-            status = tr_path_inside(&path, from->part[0], name);
-        if (status == TR_OK)
-            status = tr_path_read(&text, &size, path, MOST_BYTES);
-        if (status == TR_OK)
-            status = parse(slots, (char *)text, size, feeds);
-        if (status != TR_OK)
-            tr_context(status, "in the slots of the model, '%s'", name);
-    }
-    free(text);
-    tr_free(path);
-    free(name);
+    slots->slot = tr__must_array((size_t)feeds.count + 1, sizeof *slots->slot);
+    const tr_status status = take_lines(slots, text, size, feeds);
     if (status == TR_OK)
         *out = slots;
     else
         tr_raw_slots_free(slots);
+    return status;
+}
+
+tr_status tr_raw_slots_load(tr_raw_slots **out, const tr_export *from, const char *model_file, tr_raw_feeds feeds)
+{
+    char     *name = tr__must_format("%s.slots", model_file), *path = NULL;
+    uint8_t  *text = NULL;
+    size_t    size = 0;
+    tr_status status = TR_OK;
+
+    *out = NULL;
+    if (!tr_checksums_has(from->sums[0], name))
+        goto done;
+    TR_TRY_GOTO(done, tr_checksums_check(from->sums[0], name));
+    TR_TRY_GOTO(done, tr_path_inside(&path, from->part[0], name));
+    TR_TRY_GOTO(done, tr_path_read(&text, &size, path, MOST_BYTES));
+    TR_TRY_GOTO(done, tr_raw_slots_parse(out, (char *)text, size, feeds));
+done:
+    if (status != TR_OK)
+        tr_context(status, "in the slots of the model, '%s'", name);
+    free(text);
+    tr_free(path);
+    free(name);
     return status;
 }
 

@@ -26,7 +26,9 @@ typedef struct tr_raw_feeds {
     char *const *name;
 } tr_raw_feeds;
 
-/* Read the slots of a model whose program lies in `model_file`. *out is NULL if it has none. TR_EFORMAT: they do not fit its feeds. */
+/* Read the text of a file, which ends with a zero byte after `size` others, and is written to. TR_EFORMAT: it does not fit the feeds. */
+tr_status tr_raw_slots_parse(tr_raw_slots **out, char *text, size_t size, tr_raw_feeds feeds);
+/* Read the slots of a model whose program lies in `model_file`. *out is NULL if it has none. */
 tr_status tr_raw_slots_load(tr_raw_slots **out, const tr_export *from, const char *model_file, tr_raw_feeds feeds);
 void      tr_raw_slots_free(tr_raw_slots *slots);
 /* Do they turn the same rows into the same feeds? NULL stands for no slots. */

@@ -135,6 +135,10 @@ TR_API tr_status      tr_raw_rows_fill(tr_raw_rows *rows, int64_t count, int val
  * fill. */
 TR_API const tr_feed *tr_raw_rows_feeds(const tr_raw_rows *rows);
 
+/* The ids that a slot with `buckets` (above 0) gives to `count` texts, as they come over the network: each lies behind its size, a u32 of
+ * little-endian bytes, and together they have `size` bytes. TR_EINVAL: the sizes do not fit, or a text is no UTF-8. */
+TR_API tr_status      tr_raw_ids(int64_t *ids, int64_t count, int64_t buckets, const void *bytes, int64_t size);
+
 #ifdef __cplusplus
 }
 #endif

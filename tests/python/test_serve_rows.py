@@ -136,9 +136,9 @@ def test_wrong_rows_are_explained_and_cost_nothing(what: str, served: Served) ->
 
 
 @pytest.mark.parametrize(("data", "text"), [
-    (binary([b"u7", b"7"]), "takes 12 at least"), (binary([b"u7", b"7", b"1"])[:-1], "element 2 says that it has 1 bytes, 0 are left"),
-    (binary([b"u7", b"7", b"", b""]), "its elements take 15 bytes, 19 came"), (b"\xff" * 40, "element 0 says that it has 4294967295 bytes"),
-    (binary([b"u7", b"\xff", b""]), "expected texts in UTF-8")])
+    (binary([b"u7", b"7"]), "takes 12 at least"), (binary([b"u7", b"7", b"1"])[:-1], "text 2 of 3 (from 0) says that it has 1"),
+    (binary([b"u7", b"7", b"", b""]), "3 texts take 15 bytes, 19 came"), (b"\xff" * 40, "text 0 of 3 (from 0) says that it has 4294967295"),
+    (binary([b"long" * 9]), "text 1 of 3 (from 0) has no size"), (binary([b"u7", b"a\xff", b""]), "expected UTF-8, and byte 1 is none")])
 def test_damaged_texts_are_refused(data: bytes, text: str, served: Served) -> None:
     found, wide = inputs(user={"parameters": {"binary_data_size": len(data)}})
     del found[0]["data"]

@@ -36,8 +36,8 @@ FED = {"x": np.array([[1, 2], [3, 4]], "float32")}
 def test_models_are_saved_to_a_store_and_loaded_from_it(store):
     x, guess, loss, exe = made()
     uri = f"s3://{BUCKET}/model"
-    fluid.io.save_inference_model(uri, ["x"], [guess], exe)
-    assert sorted(files_of(uri)) == ["__model__", "__saved__", "line.b_0", "line.w_0"]
+    fluid.io.save_inference_model(uri, ["x"], [guess], exe, slots=[x])
+    assert sorted(files_of(uri)) == ["__model__", "__model__.slots", "__saved__", "line.b_0", "line.w_0"]
     fluid.io.save_persistables(exe, f"s3://{BUCKET}/state")
     wanted, = exe.run(fluid.default_main_program().clone(for_test=True), feed=FED, fetch_list=[guess])
     exe.run(feed=FED, fetch_list=[loss])
@@ -48,6 +48,7 @@ def test_models_are_saved_to_a_store_and_loaded_from_it(store):
     assert np.array_equal(exe.run(program, feed={feeds[0]: FED["x"]}, fetch_list=targets)[0], wanted)
     with fluid.serving.Predictor(uri) as predictor:
         assert np.array_equal(predictor.run(FED)[0], wanted)
+        assert np.array_equal(predictor.run_rows([{"x": row} for row in FED["x"]])[0], wanted)
     weights = next(name for name, _ in folders.list_files(uri) if name.endswith("/line.w_0"))
     store.put(f"model/{weights}", store.get(f"model/{weights}")[:-1] + b"\1")
     with pytest.raises(fluid.core.TriremeError, match=rf"{uri}.*line.w_0"):

@@ -171,6 +171,22 @@ TEST(the_first_byte_that_is_no_utf_8_is_found)
     assert_int_equal(tr__utf8_mistake("\xc0\x80", 2), 0);                      /* longer than needed */
 }
 
+TEST(texts_of_the_network_are_read_to_their_end)
+{
+    static const char good_texts[] = "\4\0\0\0Oslo\0\0\0\0\1\0\0\0" "7", not_utf8[] = "\1\0\0\0\xff";
+    int64_t           ids[3], nothing;
+
+    EXPECT_OK(tr_raw_ids(ids, 3, 1000, good_texts, sizeof good_texts - 1));
+    assert_int_equal(ids[0], 394);
+    EXPECT_OK(tr_raw_ids(&nothing, 1, 1000, good_texts + 8, 4));
+    assert_int_equal(ids[1], nothing);
+    EXPECT_OK(tr_raw_ids(NULL, 0, 1000, NULL, 0));
+    EXPECT_FAIL(TR_EINVAL, "text 2 of 3 (from 0) says that it has 1 bytes, and 0 are left", tr_raw_ids(ids, 3, 1000, good_texts, 16));
+    EXPECT_FAIL(TR_EINVAL, "text 2 of 3 (from 0) has no size", tr_raw_ids(ids, 3, 1000, good_texts, 15));
+    EXPECT_FAIL(TR_EINVAL, "2 texts take 12 bytes, 17 came", tr_raw_ids(ids, 2, 1000, good_texts, 17));
+    EXPECT_FAIL(TR_EINVAL, "expected UTF-8, and byte 0 is none", tr_raw_ids(ids, 1, 1000, not_utf8, 5));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +195,7 @@ int main(void)
         cmocka_unit_test(a_value_that_does_not_fit_is_explained),
         cmocka_unit_test(each_slot_has_values_once),
         cmocka_unit_test(the_first_byte_that_is_no_utf_8_is_found),
+        cmocka_unit_test(texts_of_the_network_are_read_to_their_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ from ..native.errors import FileError
 from ..native.optional import load
 from .budget import RequestError
 from .grpc_messages import CALLS, SERVICE, classes
-from .messages import Request, Tensor, Wanted, feed_of, outputs_of, refuse, tensors_of
+from .messages import Request, Tensor, Wanted, feed_of, outputs_of, packed, refuse, tensors_of
 from .model import Model
 from .service import Service
 
@@ -101,9 +101,10 @@ class Calls:
         service = self._service
         model = service.model_of(message.model_name, message.model_version)
         reservation = service.budget.reservation()
-        reservation.grow(message.ByteSize(), 0)
+        size = message.ByteSize()
+        reservation.grow(size, 0)
         try:
-            request = request_of(message, model)
+            request = await service.apart(size, request_of, message, model)
             values, version = await service.infer(request)
             tensors = tensors_of(values, model, [name for name, _ in request.outputs])
             return {"model_name": service.name, "model_version": str(version), "id": message.id,
@@ -134,7 +135,7 @@ def _tensor(one: Any, raw: bytes | None) -> Tensor:
             refuse(f"input {one.name[:60]!r} has {given[0]}, and raw_input_contents, too")
         return Tensor(one.name, one.datatype, shape, raw)
     if one.datatype == "BYTES" and given in ([], ["bytes_contents"]):
-        return Tensor(one.name, one.datatype, shape, list(one.contents.bytes_contents))
+        return Tensor(one.name, one.datatype, shape, packed(one.contents.bytes_contents))
     field, dtype = _WHOLE.get(one.datatype, (_WIDER.get(one.datatype), None))
     if field is None:
         refuse(f"input {one.name[:60]!r}: send {one.datatype[:20]!r} as raw_input_contents")

@@ -8,14 +8,14 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
 
-from .._core import lib
-from ..native.errors import FormatError
+from .._core import ffi, lib
+from ..native.errors import FormatError, error_of
 from ..native.files import each_name_once
 from ..native.suggest import did_you_mean
 from .budget import RequestError
@@ -250,34 +250,30 @@ def _from_bytes(data: bytes | memoryview, spec: Spec, shape: list[int], count: i
 
 
 def _ids(data: Any, spec: Spec, shape: list[int], count: int) -> np.ndarray:
-    """Return the ids of texts: of a list, or of bytes in which each text follows its length."""
+    """Return the ids of texts: of a list, or of bytes in which each text lies behind its size."""
     if not isinstance(data, (bytes, memoryview)):
-        return np.array([_id(value, spec) for value in _flat(data, spec, shape, count)], "int64")
+        data = packed(_text(value, spec) for value in _flat(data, spec, shape, count))
     if len(data) < 4 * count:
         refuse(f"input {spec.name!r} has {len(data)} bytes, the shape {shape} of BYTES takes {4 * count} at least")
-    ids, at = np.empty(count, "int64"), 0
-    for i in range(count):
-        size = int.from_bytes(data[at:at + 4], "little")
-        at += 4
-        if size > len(data) - at - 4 * (count - i - 1):
-            refuse(f"input {spec.name!r}: element {i} says that it has {size} bytes, {len(data) - at} are left")
-        ids[i] = _id(data[at:at + size], spec)
-        at += size
-    if at != len(data):
-        refuse(f"input {spec.name!r}: its elements take {at} bytes, {len(data)} came")
+    ids = np.empty(count, "int64")
+    status = lib.tr_raw_ids(ffi.from_buffer("int64_t[]", ids), count, spec.hash, ffi.from_buffer("char[]", data), len(data))
+    if status:
+        refuse(f"input {spec.name!r}: {error_of(status).args[0].partition(chr(10))[0]}")
     return ids
 
 
-def _id(value: Any, spec: Spec) -> int:
-    """Return the id of a text, which is the hash of its bytes in UTF-8."""
-    if not isinstance(value, (str, bytes, memoryview)):
+def packed(texts: Iterable[bytes]) -> bytes:
+    """Return texts as the protocol has them in binary data: each behind its size."""
+    return b"".join(part for text in texts for part in (len(text).to_bytes(4, "little"), text))
+
+
+def _text(value: Any, spec: Spec) -> bytes:
+    if not isinstance(value, str):
         refuse(f"input {spec.name!r} is of the datatype BYTES, whose values are texts, got {_short(value)}")
     try:
-        text = value.encode() if isinstance(value, str) else bytes(value)
-        text.decode()
-    except UnicodeError as error:
-        refuse(f"input {spec.name!r}: expected texts in UTF-8, got one that is none: {error}"[:300])
-    return int(lib.tr_data_hash(text, len(text), spec.hash))
+        return value.encode()
+    except UnicodeEncodeError as error:
+        refuse(f"input {spec.name!r}: expected texts in UTF-8, got {value[:60]!r} ({error.reason})")
 
 
 def _flat(data: Any, spec: Spec, shape: list[int], count: int) -> list[Any]:

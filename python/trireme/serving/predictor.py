@@ -133,6 +133,7 @@ class Predictor(Handle):
         self._lock = new_lock_of(self)                # held while _follower changes
         self.folder = path_text(folder)
         self._feeds = [_Feed(out[0], i) for i in range(lib.tr_predictor_feed_count(out[0]))]
+        self._slots = raw_rows.slots_of(out[0])        # those of newer exports are the same
         self.feeds = [feed.name for feed in self._feeds]
         self.fetches = [ffi.string(lib.tr_predictor_fetch(out[0], i)).decode() for i in range(lib.tr_predictor_fetch_count(out[0]))]
 
@@ -188,7 +189,7 @@ class Predictor(Handle):
 
         ``feed``, ``return_numpy``: as for ``run``. While the predictor follows a folder, ``version`` may tell a newer one already.
         """
-        native, version = self._native, ffi.new("int64_t *")
+        native = self._native
         for name in feed:
             if name not in self.feeds:
                 raise NotFoundError(f"feed {name!r} is no variable of the model, which is fed {', '.join(self.feeds)}"
@@ -200,27 +201,31 @@ class Predictor(Handle):
                 raise NotFoundError(f"the feed lacks {one.name!r}; the model is fed {', '.join(self.feeds)}\n  your line: {user_line()}")
             one.fill(feeds[i], feed[one.name], keep)
         with native as predictor:                      # a thread may close it meanwhile
-            results = ffi.new("tr_tensor *[]", [lib.tr_tensor_new() for _ in self.fetches])
-            status = lib.tr_predictor_run_version(predictor, feeds, results, version)
+            try:
+                return self._run(predictor, feeds, return_numpy)
+            except ShapeError as error:
+                raise with_batch_sizes(error, feed) from None
+
+    def _run(self, predictor: Any, feeds: Any, return_numpy: bool) -> tuple[list[Any], int]:
+        """Run the native predictor with native feeds; return the results and the export's number."""
+        version = ffi.new("int64_t *")
+        results = ffi.new("tr_tensor *[]", [lib.tr_tensor_new() for _ in self.fetches])
+        status = lib.tr_predictor_run_version(predictor, feeds, results, version)
         if status:
             for result in results:
                 lib.tr_tensor_free(result)
-            try:
-                check(status)
-            except ShapeError as error:
-                raise with_batch_sizes(error, feed) from None
+            check(status)
         return [view_of_owned(result) if return_numpy else LoDTensor._adopt(result) for result in results], int(version[0])
 
     @property
     def slots(self) -> list[Slot]:
         """What a row of raw values has for each feed, as the model was saved with it; empty where it was saved without slots."""
-        with self._native as predictor:
-            return [slot.public() for slot in raw_rows.slots_of(predictor)]
+        return [slot.public() for slot in self._slots]
 
     def feed_of(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Return the feed for ``run`` that rows of raw values make. ``rows``: as for ``run_rows``."""
         with self._native as predictor:
-            return raw_rows.feed_of(predictor, raw_rows.slots_of(predictor), rows)
+            return raw_rows.feed_of(predictor, self._slots, rows)
 
     def run_rows(self, rows: Sequence[Mapping[str, Any]], return_numpy: bool = True) -> list[Any]:
         """Run the model for rows of raw values, such as ``[{"user": "u7", "genres": [8]}]``; return what ``run`` does.
@@ -234,7 +239,8 @@ class Predictor(Handle):
             UnsupportedError: The model was saved without slots.
             InvalidArgumentError, NotFoundError: A row does not fit. The text names the row, the slot, what is expected and what was found.
         """
-        return self.run(self.feed_of(rows), return_numpy)
+        with self._native as predictor, raw_rows.feeds_of(predictor, self._slots, rows) as feeds:
+            return self._run(predictor, feeds, return_numpy)[0]
 
     def ends(self) -> tuple[list[End], list[End]]:
         """Return what the program says of the feeds and of the fetches."""

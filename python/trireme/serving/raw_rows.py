@@ -9,7 +9,7 @@ import bisect
 import contextlib
 import itertools
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -48,8 +48,9 @@ def slots_of(predictor: Any) -> list[_RawSlot]:
     return [_RawSlot(lib.tr_predictor_slot(predictor, i)) for i in range(lib.tr_predictor_slot_count(predictor))]
 
 
-def feed_of(predictor: Any, slots: Sequence[_RawSlot], rows: Any) -> dict[str, Any]:
-    """Return the feed that rows make, of a native predictor with these slots."""
+@contextlib.contextmanager
+def feeds_of(predictor: Any, slots: Sequence[_RawSlot], rows: Any) -> Iterator[Any]:
+    """Yield the native feeds that rows make, of a native predictor with these slots."""
     out = ffi.new("tr_raw_rows **")
     check(lib.tr_raw_rows_new(out, predictor))
     try:
@@ -58,10 +59,15 @@ def feed_of(predictor: Any, slots: Sequence[_RawSlot], rows: Any) -> dict[str, A
         keep = [_Column(slot, rows).fill(native) for native, slot in zip(values, slots)]
         check(lib.tr_raw_rows_fill(out[0], len(rows), len(slots), values))
         del keep
-        feeds = lib.tr_raw_rows_feeds(out[0])
-        return dict(_value_of(feeds[i]) for i in range(len(slots)))
+        yield lib.tr_raw_rows_feeds(out[0])
     finally:
         lib.tr_raw_rows_free(out[0])
+
+
+def feed_of(predictor: Any, slots: Sequence[_RawSlot], rows: Any) -> dict[str, Any]:
+    """Return the feed that rows make."""
+    with feeds_of(predictor, slots, rows) as feeds:
+        return dict(_value_of(feeds[i]) for i in range(len(slots)))
 
 
 def _checked(rows: Any, slots: Sequence[_RawSlot]) -> Sequence[Mapping[str, Any]]:
@@ -221,8 +227,8 @@ class _Column:
     def _texts(self, keep: list[Any]) -> Any:
         """Return the texts, which lie one after the other in one buffer."""
         joined, texts = ffi.from_buffer("char[]", b"".join(self._values)), np.zeros(len(self._values), _TEXT)
-        texts["size"] = [len(text) for text in self._values]
-        begin = np.cumsum(texts["size"]) - texts["size"]
-        texts["bytes"] = int(ffi.cast("uintptr_t", joined)) + begin.astype("u8")
+        sizes = list(map(len, self._values))
+        begin = int(ffi.cast("uintptr_t", joined))
+        texts["size"], texts["bytes"] = sizes, list(itertools.accumulate(sizes[:-1], initial=begin))[:len(sizes)]
         keep += [joined, texts]
         return ffi.from_buffer("tr_raw_text[]", texts)
