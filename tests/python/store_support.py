@@ -6,12 +6,16 @@ import contextlib
 import functools
 import http.client
 import http.server
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from job_support import compiled
 
 BUCKET = "bucket"
 KEYS = {"AWS_ACCESS_KEY_ID": "key-of-tests", "AWS_SECRET_ACCESS_KEY": "secret-of-tests", "AWS_DEFAULT_REGION": "us-east-1",
@@ -102,7 +106,28 @@ def google() -> dict[str, str]:
     return {"CLOUD_STORAGE_EMULATOR_ENDPOINT": f"http://127.0.0.1:{port}"}
 
 
-_kept: list[subprocess.Popen[str]] = []
+_kept: list[object] = []               # what the tests need until they end
+
+
+@functools.cache
+def hadoop() -> dict[str, str]:
+    """Compile the interface of libhdfs over an empty folder; return the environment in which it is found."""
+    kept = tempfile.TemporaryDirectory(prefix="trireme-hdfs-")
+    _kept.append(kept)
+    home = Path(kept.name)
+    (home / "lib/server").mkdir(parents=True)
+    (home / "files").mkdir()
+    library = compiled(home, "hdfs_in_a_folder.c", f'FOLDER="{home}/files"')
+    for name in ("libhdfs.so", "lib/server/libjvm.so"):                # pyarrow loads some libjvm first, and calls nothing of it
+        shutil.copy(library, home / name)
+    return {"JAVA_HOME": str(home), "ARROW_LIBHDFS_DIR": str(home)}
+
+
+def folder_of(scheme: str, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Let this process and its children find a store; return the URI of a folder of it."""
+    for variable, value in (google() if scheme == "gs" else hadoop() if scheme == "hdfs" else {}).items():
+        monkeypatch.setenv(variable, value)
+    return f"{scheme}://{'name:8020' if scheme == 'hdfs' else BUCKET}/{name}"
 
 
 class Proxy:

@@ -10,10 +10,11 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
-from store_support import BUCKET, find_store, google, proxied, the_server
+from store_support import BUCKET, find_store, folder_of, hadoop, proxied, the_server
 
 import trireme as fluid
 from trireme import checkpoint as checkpoints
@@ -74,14 +75,12 @@ def test_a_reason_shows_no_credentials():
 # == requests =================================================================================================
 
 
-@pytest.fixture(params=["s3", "gs", "file"])
+@pytest.fixture(params=["s3", "gs", "hdfs", "file"])
 def folder(request, store, monkeypatch, tmp_path):
     """A folder of each store."""
     if request.param == "file":
         return f"file://{tmp_path}/folder"
-    for name, value in (google() if request.param == "gs" else {}).items():
-        monkeypatch.setenv(name, value)
-    return f"{request.param}://{BUCKET}/{re.sub(r'[^a-z0-9]+', '-', request.node.name)}"
+    return folder_of(request.param, re.sub(r"[^a-z0-9]+", "-", request.node.name), monkeypatch)
 
 
 def test_files_are_written_in_parts_read_in_ranges_listed_and_removed(folder):
@@ -146,6 +145,20 @@ def test_a_store_that_stays_silent_is_given_up(proxy):
     proxy.fault = lambda at, verb, path: "stall"
     with pytest.raises(fluid.core.FileError, match="try 4 of 4: .*(Timeout|too slow)"):
         reading.Reading(f"s3://{BUCKET}/x")
+
+
+def test_a_folder_of_hadoop_is_not_empty_because_nothing_answers(monkeypatch):
+    folder = folder_of("hdfs", "down", monkeypatch)
+    monkeypatch.setattr("trireme.stores.tries._FIRST_PAUSE", 0.01)
+    writing.write_all(f"{folder}/x", b"1")
+    down = Path(hadoop()["ARROW_LIBHDFS_DIR"], "files.down")
+    with down.open("w"):
+        calls = (lambda: folders.list_files(folder), lambda: writing.info_of(f"{folder}/x"), lambda: writing.remove(f"{folder}/x"))
+        for call in calls:
+            with pytest.raises(fluid.core.FileError, match="hdfs://name:8020/down.*: try 4 of 4: "):
+                call()
+    down.unlink()
+    assert folders.list_files(folder) == [("x", 1)]
 
 
 @pytest.mark.parametrize("size", [100, 12 << 20])

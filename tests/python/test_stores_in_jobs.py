@@ -15,7 +15,7 @@ import pytest
 from click_support import CLICK, click_files
 from job_support import MPIS, Launched, environment, launch, launch_under_mpi, needs_mpi, results
 from saved_job_support import SCRIPT, assert_holds, data, mpirun, run, script  # noqa: F401 - a fixture
-from store_support import BUCKET, Proxy, find_store, google, the_server
+from store_support import BUCKET, Proxy, find_store, folder_of, the_server
 
 import trireme as fluid
 from trireme import checkpoint as checkpoints
@@ -120,15 +120,10 @@ def test_a_job_is_checkpointed_to_a_store_killed_and_resumed(here, tmp_path):
     assert {name for name, _ in list_files(folder) if name.startswith(".")} == {".fetched-0", ".fetched-1"}
 
 
-@pytest.fixture(params=["gs"])
-def elsewhere(request, monkeypatch, tmp_path):
-    """A folder of a store of another kind, which this process and its children find."""
-    for name, value in google().items():
-        monkeypatch.setenv(name, value)
-    return f"{request.param}://{BUCKET}/{tmp_path.name}"
-
-
-def test_a_job_is_checkpointed_to_another_store_and_resumed(elsewhere, tmp_path):
+@pytest.mark.parametrize("scheme", ["gs", "hdfs"])
+def test_a_job_is_checkpointed_to_another_store_and_resumed(scheme, monkeypatch, tmp_path):
+    pytest.importorskip("pyarrow")
+    elsewhere = folder_of(scheme, tmp_path.name, monkeypatch)
     launch(1, 1, "--out", tmp_path / "whole.npz", script=RESUME)
     keep = ("--checkpoint", elsewhere, "--checkpoint-steps", 5)
     code, text = Launched(1, 1, "--ask", 12, script=RESUME, options=keep).end()

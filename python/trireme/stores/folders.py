@@ -11,7 +11,7 @@ from ..native.errors import InvalidArgumentError
 from ..native.optional import load
 from .names import PATTERN, Place, fits, is_uri, join, place
 from .reading import stream
-from .systems import system_of
+from .systems import info_at, system_of
 from .tries import tried
 from .writing import upload
 
@@ -31,10 +31,19 @@ def list_infos(folder: str) -> list[tuple[str, Any]]:
 
 
 def _infos(one: Place) -> list[Any]:
-    fs = load("pyarrow.fs", one.uri)
-    selector = fs.FileSelector(one.path or "/", allow_not_found=True, recursive=True)
-    found: list[Any] = tried(f"{one.uri} cannot be listed", lambda: system_of(one).get_file_info(selector))
+    found: list[Any] = tried(f"{one.uri} cannot be listed", lambda: _listed(one))
     return found
+
+
+def _listed(one: Place) -> Any:
+    """For HDFS the library would take a folder that cannot be read for an empty one, so there it must be found."""
+    fs = load("pyarrow.fs", one.uri)
+    try:
+        return system_of(one).get_file_info(fs.FileSelector(one.path or "/", allow_not_found=one.scheme != "hdfs", recursive=True))
+    except FileNotFoundError:
+        if info_at(one).type != fs.FileType.NotFound:
+            raise OSError("a folder was removed meanwhile") from None
+        return []
 
 
 def glob(pattern: str) -> list[str]:

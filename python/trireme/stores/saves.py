@@ -24,7 +24,7 @@ from ..native.errors import FormatError, NotFoundError, TriremeError
 from .folders import download, download_files, list_files, upload_folder
 from .names import join
 from .reading import read_all
-from .writing import remove, write_all
+from .writing import is_part, remove, write_all
 
 LAST = "__saved__"
 _SAVE = re.compile(r"save-(\d{9,})-[0-9a-f]{8}")
@@ -141,7 +141,8 @@ def _take(folder: str, save: str, path: str, names: list[str]) -> None:
 def publish(path: str, folder: str, save: str) -> None:
     """Upload the files of a local folder as a save. Others of its files, which servers have written, are in the store already."""
     names = upload_folder(path, join(folder, save))
-    others = [checksums.line_of(name, b"", size) for name, size in list_files(join(folder, save)) if name not in names]
+    there = {name: size for name, size in list_files(join(folder, save)) if not is_part(name)}
+    others = [checksums.line_of(name, b"", there[name]) for name in sorted(there.keys() - names)]
     write_all(join(folder, save, LAST), checksums.text_of(path, names, others))
     remove_old(folder)
 

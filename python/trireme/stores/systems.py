@@ -31,6 +31,19 @@ def system_of(one: Place, tries: int = 1) -> Any:
         return _made[key]
 
 
+def info_at(one: Place) -> Any:
+    """Return the library's ``FileInfo`` of a place.
+
+    For HDFS the library takes every failure for a file that is not there, also where the store cannot be reached. The root is always
+    there: if it is not seen, an OSError says so.
+    """
+    system, missing = system_of(one), load("pyarrow.fs", one.uri).FileType.NotFound
+    info = system.get_file_info(one.path)
+    if one.scheme == "hdfs" and info.type == missing and system.get_file_info("/").type == missing:
+        raise OSError(f"hdfs://{one.host} does not answer")
+    return info
+
+
 def _make(one: Place, tries: int) -> Any:
     fs = load("pyarrow.fs", f"{one.scheme or 'file'}://")
     if one.scheme == "s3":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -12,10 +13,11 @@ from typing import Any
 from ..native.errors import FileError
 from .names import place
 from .reading import BLOCK
-from .systems import system_of
+from .systems import info_at, system_of
 from .tries import TRIES, failure, tried
 
 _RENAMED = ("", "hdfs")              # of these stores: a file is seen while it is written, and can be renamed
+_PART = re.compile(r"\.[0-9a-f]{32}\.part$")
 
 
 class Writing:
@@ -87,10 +89,15 @@ def whole(name: str) -> Iterator[Writing]:
         raise
 
 
+def is_part(name: str) -> bool:
+    """Is this the name of a file while it is written?"""
+    return _PART.search(name) is not None
+
+
 def info_of(name: str) -> Any:
     """Return the library's ``FileInfo`` of a file; None: there is no such file."""
     one = place(name)
-    info = tried(f"{one.uri} cannot be looked at", lambda: system_of(one).get_file_info(one.path))
+    info = tried(f"{one.uri} cannot be looked at", lambda: info_at(one))
     return info if info.is_file else None
 
 
