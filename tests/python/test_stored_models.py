@@ -48,6 +48,10 @@ def test_models_are_saved_to_a_store_and_loaded_from_it(store):
     assert np.array_equal(exe.run(program, feed={feeds[0]: FED["x"]}, fetch_list=targets)[0], wanted)
     with fluid.serving.Predictor(uri) as predictor:
         assert np.array_equal(predictor.run(FED)[0], wanted)
+    fluid.io.save_program(program, f"s3://{BUCKET}/net")
+    assert str(fluid.io.load_program(f"s3://{BUCKET}/net")) == str(program)
+    with pytest.raises(fluid.core.NotFoundError, match=f"s3://{BUCKET}/none"):
+        fluid.io.load_program(f"s3://{BUCKET}/none")
         assert np.array_equal(predictor.run_rows([{"x": row} for row in FED["x"]])[0], wanted)
     weights = next(name for name, _ in folders.list_files(uri) if name.endswith("/line.w_0"))
     store.put(f"model/{weights}", store.get(f"model/{weights}")[:-1] + b"\1")

@@ -291,7 +291,15 @@ def load_persistables(executor: Runner, dirname: str, main_program: Program | No
 
 def _write(path: str, data: bytes) -> None:
     """Write a file, which is there whole or not at all."""
-    with new_file(path) as file:
+    from ..stores.names import is_uri, place
+
+    one = place(path) if is_uri(path) else None
+    if one is not None and one.scheme:
+        from ..stores.writing import write_all
+
+        write_all(one.uri, data)
+        return
+    with new_file(path if one is None else one.path) as file:
         file.write(data)
 
 
@@ -317,7 +325,10 @@ def load_program(path: str, *, allow_io: bool = False) -> Program:
     >>> [op.type for op in fluid.io.load_program("net").global_block().ops]
     ['scale']
     """
-    return Program(ProgramDesc.load(path, allow_io))
+    from ..stores.copies import readable_file
+
+    with readable_file(path) as local:
+        return Program(ProgramDesc.load(local, allow_io))
 
 
 def _check_fed(block: Any, feeds: Sequence[str], targets: Sequence[str]) -> None:

@@ -75,6 +75,20 @@ def readable(folder: str | os.PathLike[str], wants: Callable[[str], bool] = lamb
 
 
 @contextlib.contextmanager
+def readable_file(name: str) -> Iterator[str]:
+    """Yield the local path of a file, which may be a URI."""
+    one = place(name) if is_uri(name) else None
+    if one is None or not one.scheme:
+        yield name if one is None else one.path
+        return
+    with tempfile.TemporaryDirectory(prefix="trireme-store-") as local:
+        path = os.path.join(local, "file")
+        with shown_as(path, one.uri):
+            download(one.uri, path)
+            yield path
+
+
+@contextlib.contextmanager
 def writable(folder: str | os.PathLike[str], renewed: str | None = None) -> Iterator[str]:
     """Yield a local folder whose files go to ``folder``, which may be a URI, if the block ends well: as a save, all of them or none.
 
