@@ -116,6 +116,7 @@ WRONG: dict[str, tuple[bytes, int, str]] = {
     "rows that are none": (b'{"rows": {}}', 400, "'rows' is a list"), "another key": (b'{"rows": [], "inputs": []}', 400, "got 'inputs'"),
     "a row that is none": (b'{"rows": [5]}', 400, "expected a dict, such as"),
     "an empty row": (f'{{"rows": [{ROW}, {{}}]}}'.encode(), 400, "row 1 (from 0), slot 'user': expected a value, got none"),
+    "a name without end": (f'{{"rows": [{{"{"u" * 100_000}": 1}}]}}'.encode(), 400, "the model has no such slot; it has user, tags, wide"),
     "a name twice": (b'{"rows": [{"user": 1, "user": 2}]}', 400, "has the name 'user' twice"),
     "a wrong value": (f'{{"rows": [{ROW}]}}'.replace('"u"', "1.5").encode(), 400, "slot 'user': expected a text or an integer, got 1.5"),
     "half a character": (f'{{"rows": [{ROW}]}}'.replace('"u"', '"\\ud800"').encode(), 400, "a text or an integer in UTF-8"),

@@ -96,7 +96,7 @@ def _refuse_names(place: str, row: Mapping[str, Any], names: Sequence[str]) -> N
     for name in row:
         if name not in names:
             raise NotFoundError(f"{place}slot {reprlib.repr(name)}: the model has no such slot; it has {', '.join(names)}"
-                                f"{did_you_mean(str(name), names)}\n  your line: {user_line()}")
+                                f"{did_you_mean(str(name)[:60], names)}\n  your line: {user_line()}")
     name = next(name for name in names if name not in row)
     raise NotFoundError(f"{place}slot {name!r}: expected a value, got none; a row has {', '.join(names)}, and None (null) stands for a "
                         f"missing value\n  your line: {user_line()}")
