@@ -1,7 +1,8 @@
-/* rows_merge.c - numbers the keys, then adds up the rows of each number. */
+/* rows_merge.c - numbers the keys, then adds up the rows of each number, in the order of the parts. */
 #include "storage/table/rows_merge.h"
 
 #include "framework/base/compiler.h"
+#include "framework/threads/threadpool.h"
 #include "storage/util/buffer.h"
 #include "storage/util/row_copy.h"
 
@@ -65,42 +66,92 @@ TR_INLINE void put(float *restrict sum, const float *restrict x, int64_t n, floa
             sum[i] += factor * x[i];
 }
 
-static void add_part(tr_rows_merge *m, const tr_rows_part *part, const weights *w, int64_t width)
+/* The sums of some rows of all parts. A thread has the rows of a range, whose numbers it looks for in all parts. */
+typedef struct adding {
+    tr_rows_merge        *merge;
+    const tr_rows_update *update;
+    const weights        *weights;
+    int64_t               width, slices;
+} adding;
+
+static void add_part(const adding *a, const tr_rows_part *part, const uint32_t *number, uint32_t begin, uint32_t end)
 {
-    tr_keyset_add(&m->set, m->number, part->keys, part->count);
+    tr_rows_merge *m = a->merge;
+
     for (int64_t i = 0; i < part->count; i++) {
-        const uint32_t row = m->number[i];
-        put(m->values + row * (uint64_t)width, part->values + i * width, width, (float)part->weight, w->is_uneven, m->is_begun[row]);
+        const uint32_t row = number[i];
+        if (row < begin || row >= end)
+            continue;
+        put(m->values + row * (uint64_t)a->width, part->values + i * a->width, a->width, (float)part->weight, a->weights->is_uneven,
+            m->is_begun[row]);
         m->is_begun[row] = true;
         if (part->hints)
             m->hint[row] = part->hints[i];
     }
 }
 
+static void add_range(void *payload, int64_t slice)
+{
+    const adding   *a = payload;
+    const weights  *w = a->weights;
+    const uint32_t *number = a->merge->number;
+    const float     scale = w->is_uneven ? (float)(1.0 / w->total) : (float)(1.0 / (w->count > 0 ? w->count : 1));
+    int64_t         begin, end;
+
+    tr_slice_range(&begin, &end, (int64_t)a->merge->set.count, 1, a->slices, slice);
+    for (int i = 0; i < a->update->count; i++) {
+        const tr_rows_part *part = &a->update->part[i];
+        if (part->weight == 0)
+            continue;
+        add_part(a, part, number, (uint32_t)begin, (uint32_t)end);
+        number += part->count;
+    }
+    for (int64_t i = begin * a->width; (w->is_uneven || w->count > 1) && i < end * a->width; i++)
+        a->merge->values[i] *= scale;
+}
+
+/* Number the keys of all parts. Returns whether all have hints. */
+static bool number_keys(tr_rows_merge *merge, const tr_rows_update *update)
+{
+    uint32_t *number = merge->number;
+    bool      has_hints = true;
+
+    for (int i = 0; i < update->count; i++) {
+        const tr_rows_part *part = &update->part[i];
+        has_hints &= part->hints != NULL;
+        if (part->weight == 0)
+            continue;
+        tr_keyset_add(&merge->set, number, part->keys, part->count);
+        number += part->count;
+    }
+    return has_hints;
+}
+
+/* As many slices as threads: each of them looks at all numbers. */
+static void add_rows(tr_rows_merge *merge, const tr_rows_update *update, const weights *w, int64_t width)
+{
+    enum { MIN_ROWS = 1024 };
+    const int64_t threads = tr_num_threads(), most = 1 + (int64_t)merge->set.count / MIN_ROWS;
+    adding        a = {merge, update, w, width, threads < most ? threads : most};
+
+    tr_parallel(a.slices, add_range, &a);
+}
+
 tr_status tr_rows_merge_run(tr_rows_merge *merge, const tr_rows_update *update, int64_t width)
 {
     const weights w = weigh(update);
-    int64_t       rows = 0, largest = 0;
-    bool          has_hints = true;
+    int64_t       rows = 0;
 
-    for (int i = 0; i < update->count; i++) {
-        has_hints &= update->part[i].hints != NULL;
+    for (int i = 0; i < update->count; i++)
         rows += update->part[i].count;
-        largest = update->part[i].count > largest ? update->part[i].count : largest;
-    }
     TR_TRY(tr_keyset_reset(&merge->set, rows));
     TR_TRY(tr_buffer_reserve(&merge->values, &merge->capacity, (uint64_t)(rows * width), sizeof *merge->values));
     TR_TRY(tr_buffer_reserve(&merge->hint, &merge->hint_capacity, (uint64_t)rows, sizeof *merge->hint));
-    merge->hints = has_hints ? merge->hint : NULL;
-    TR_TRY(tr_buffer_reserve(&merge->number, &merge->number_capacity, (uint64_t)largest, sizeof *merge->number));
+    TR_TRY(tr_buffer_reserve(&merge->number, &merge->number_capacity, (uint64_t)rows, sizeof *merge->number));
     TR_TRY(tr_buffer_reserve(&merge->is_begun, &merge->begun_capacity, (uint64_t)rows, sizeof *merge->is_begun));
     if (rows)
         memset(merge->is_begun, 0, (size_t)rows * sizeof *merge->is_begun);
-    for (int i = 0; i < update->count; i++)
-        if (update->part[i].weight > 0)
-            add_part(merge, &update->part[i], &w, width);
-    const float scale = w.is_uneven ? (float)(1.0 / w.total) : (float)(1.0 / (w.count > 0 ? w.count : 1));
-    for (uint64_t i = 0; (w.is_uneven || w.count > 1) && i < merge->set.count * (uint64_t)width; i++)
-        merge->values[i] *= scale;
+    merge->hints = number_keys(merge, update) ? merge->hint : NULL;
+    add_rows(merge, update, &w, width);
     return TR_OK;
 }

@@ -75,38 +75,37 @@ static void pull_batch(const tr_table *t, char *out, uint32_t *slot, const int64
     BY_ROW_BYTES(t->value_bytes, read_rows, t, out, slot, keys, n, undone);
 }
 
-static void pull(const tr_table *table, void *out, const int64_t *keys, int64_t n, uint64_t undone)
-{
-    uint32_t slot[BATCH];
+typedef struct pulling {
+    const tr_table *table;
+    char           *out;
+    uint32_t       *slots;            /* NULL: nobody wants them */
+    const int64_t  *keys;
+    uint64_t        undone;
+} pulling;
 
-    for (int64_t i = 0; i < n; i += BATCH)
-        pull_batch(table, (char *)out + (uint64_t)i * table->value_bytes, slot, keys + i, n - i < BATCH ? (int)(n - i) : BATCH, undone);
+static void pull_range(void *payload, int64_t begin, int64_t end)
+{
+    const pulling *p = payload;
+    uint32_t       slot[BATCH];
+
+    for (int64_t i = begin; i < end; i += BATCH)
+        pull_batch(p->table, p->out + (uint64_t)i * p->table->value_bytes, p->slots ? p->slots + i : slot, p->keys + i,
+                   end - i < BATCH ? (int)(end - i) : BATCH, p->undone);
+}
+
+static void pull(const tr_table *table, void *out, uint32_t *slots, const int64_t *keys, int64_t n, uint64_t undone)
+{
+    tr_parallel_range(n, 2 * BATCH, pull_range, &(pulling){table, out, slots, keys, undone});
 }
 
 void tr_table_pull(const tr_table *table, void *out, const int64_t *keys, int64_t n)
 {
-    pull(table, out, keys, n, table->undone);
-}
-
-typedef struct places {
-    const tr_table *table;
-    char           *out;
-    uint32_t       *slots;
-    const int64_t  *keys;
-} places;
-
-static void pull_range(void *payload, int64_t begin, int64_t end)
-{
-    const places *p = payload;
-
-    for (int64_t i = begin; i < end; i += BATCH)
-        pull_batch(p->table, p->out + (uint64_t)i * p->table->value_bytes, p->slots + i, p->keys + i, end - i < BATCH ? (int)(end - i) : BATCH,
-                   p->table->undone);
+    pull(table, out, NULL, keys, n, table->undone);
 }
 
 void tr_table_pull_places(const tr_table *table, void *out, uint32_t *slots, const int64_t *keys, int64_t n)
 {
-    tr_parallel_range(n, 2 * BATCH, pull_range, &(places){table, out, slots, keys});
+    pull(table, out, slots, keys, n, table->undone);
 }
 
 /* -- rows before the last update ---------------------------------------------------------------------- */
@@ -149,7 +148,7 @@ tr_status tr_table_pull_before(const tr_table *table, void *out, const int64_t *
         free(b.wanted);
         return tr_fail(TR_ENOMEM, "no memory for the slots of %lld keys", (long long)n);
     }
-    pull(table, out, keys, n, table->step);
+    pull(table, out, NULL, keys, n, table->step);
     tr_slots_find(table->slots, slots, keys, n);
     for (int64_t i = 0; i < n; i++)
         if (slots[i] != TR_SLOT_NONE)

@@ -1,6 +1,7 @@
 /* test_server_threads.c - what a server computes with several threads has the bits of one: sums of gradients, rows that are looked up. */
 #include "framework/tensors/random.h"
 #include "pserver/core/updates/weighted_mean.h"
+#include "storage/table/rows_merge.h"
 #include "storage/table/table.h"
 #include "tests/support/expect.h"
 
@@ -86,11 +87,48 @@ static void test_rows_are_found_by_several_threads(void **state)
     free(many);
 }
 
+/* Three trainers have some keys in common. */
+static void merge_all(tr_rows_merge *merge, const double *weights, int threads)
+{
+    static int64_t keys[PARTS][ROWS];
+    static float   values[PARTS][ROWS * WIDTH];
+    tr_rows_part   part[PARTS];
+
+    for (int i = 0; i < PARTS; i++) {
+        for (int64_t k = 0; k < ROWS; k++)
+            keys[i][k] = (int64_t)tr_hash_u64((uint64_t)(k + i * ROWS / 3));
+        fill(TR_FP32, values[i], ROWS * WIDTH, (uint64_t)i);
+        part[i] = (tr_rows_part){.trainer = i, .weight = weights[i], .count = ROWS - i, .keys = keys[i], .values = values[i],
+                                 .is_merged = true};
+    }
+    tr_set_num_threads(threads);
+    EXPECT_OK(tr_rows_merge_run(merge, &(tr_rows_update){PARTS, part}, WIDTH));
+    tr_set_num_threads(0);
+}
+
+static void test_rows_of_trainers_add_up_to_the_bits_of_one_thread(void **state)
+{
+    static const double weights[3][PARTS] = {{2, 2, 2}, {2, 3, 5}, {2, 0, 2}};
+
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        tr_rows_merge one = {0}, many = {0};
+        merge_all(&one, weights[kind], 1);
+        merge_all(&many, weights[kind], 5);
+        assert_int_equal(one.set.count, many.set.count);
+        assert_memory_equal(one.set.keys, many.set.keys, one.set.count * sizeof *one.set.keys);
+        assert_memory_equal(one.values, many.values, one.set.count * WIDTH * sizeof *one.values);
+        tr_rows_merge_deinit(&one);
+        tr_rows_merge_deinit(&many);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_have_the_bits_of_one_thread),
         cmocka_unit_test(test_rows_are_found_by_several_threads),
+        cmocka_unit_test(test_rows_of_trainers_add_up_to_the_bits_of_one_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
