@@ -48,11 +48,11 @@ def test_models_are_saved_to_a_store_and_loaded_from_it(store):
     assert np.array_equal(exe.run(program, feed={feeds[0]: FED["x"]}, fetch_list=targets)[0], wanted)
     with fluid.serving.Predictor(uri) as predictor:
         assert np.array_equal(predictor.run(FED)[0], wanted)
+        assert np.array_equal(predictor.run_rows([{"x": row} for row in FED["x"]])[0], wanted)
     fluid.io.save_program(program, f"s3://{BUCKET}/net")
     assert str(fluid.io.load_program(f"s3://{BUCKET}/net")) == str(program)
     with pytest.raises(fluid.core.NotFoundError, match=f"s3://{BUCKET}/none"):
         fluid.io.load_program(f"s3://{BUCKET}/none")
-        assert np.array_equal(predictor.run_rows([{"x": row} for row in FED["x"]])[0], wanted)
     weights = next(name for name, _ in folders.list_files(uri) if name.endswith("/line.w_0"))
     store.put(f"model/{weights}", store.get(f"model/{weights}")[:-1] + b"\1")
     with pytest.raises(fluid.core.TriremeError, match=rf"{uri}.*line.w_0"):
@@ -137,6 +137,43 @@ def test_a_file_of_a_save_that_is_not_there_is_named(store):
     writing.remove(f"{uri}/{weights}")
     with pytest.raises(fluid.core.FormatError, match=f"{uri}/{weights} is damaged: .* none are there"):
         fluid.io.load_persistables(exe, uri)
+
+
+def test_parameters_are_saved_beside_a_model_whose_program_has_another_name(store):
+    x, guess, loss, exe = made()
+    uri = f"s3://{BUCKET}/net"
+    fluid.io.save_inference_model(uri, ["x"], [guess], exe, model_filename="net.bin")
+    exe.run(feed=FED, fetch_list=[loss])
+    fluid.io.save_params(exe, uri)
+    wanted, = exe.run(fluid.default_main_program().clone(for_test=True), feed=FED, fetch_list=[guess])
+    program, feeds, targets = fluid.io.load_inference_model(uri, exe, model_filename="net.bin")
+    assert np.array_equal(exe.run(program, feed={feeds[0]: FED["x"]}, fetch_list=targets)[0], wanted)
+
+
+def test_a_save_whose_files_another_writer_removes_fails(store, monkeypatch):
+    """The other one begins later and ends first: for it the files belong to a save that never became complete."""
+    x, guess, loss, exe = made()
+    uri, upload, turns = f"s3://{BUCKET}/writers", saves.upload_folder, []
+
+    def late(path, folder):
+        names = upload(path, folder)
+        if not turns:
+            turns.append(exe.run(feed=FED, fetch_list=[loss]))
+            fluid.io.save_params(exe, uri)
+        return names
+
+    monkeypatch.setattr(saves, "upload_folder", late)
+    with pytest.raises(fluid.core.FileError, match=rf"{uri}/save-\S*1-\S*/learning_rate_0 was removed before the save was complete"):
+        fluid.io.save_persistables(exe, uri)
+    fluid.io.load_params(exe, uri)
+
+
+def test_the_name_of_a_saves_list_is_refused(store):
+    fluid.layers.create_parameter([1], "float32", name="__saved__")
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    with pytest.raises(fluid.core.InvalidArgumentError, match=f"s3://{BUCKET}/names/__saved__ cannot be saved"):
+        fluid.io.save_params(exe, f"s3://{BUCKET}/names")
 
 
 def test_a_save_that_is_replaced_while_it_is_read_is_read_again(store, monkeypatch):

@@ -59,6 +59,7 @@ def rows(dataset):
     ("s3://bucket/a?endpoint_override=x", "options may not stand in a URI"),
     ("s4://bucket/a", "there is no store s4://"),
     ("s3:///a", "names no bucket"),
+    ("s3://bucket/a/../b", "have no meaning in this store"),
     ("file://a/b", "three slashes"),
 ])
 def test_a_uri_that_names_no_file_is_refused(uri, text):
@@ -99,6 +100,15 @@ def test_files_are_written_in_parts_read_in_ranges_listed_and_removed(folder):
     assert folders.list_files(f"{folder}/none") == []
     with pytest.raises(fluid.core.NotFoundError, match="none/x"):
         reading.Reading(f"{folder}/none/x")
+
+
+def test_a_small_file_that_is_removed_while_it_is_open_is_not_there(store):
+    """The store's answer is longer than what is read, and the library says just that."""
+    uri = store.put("removed", b"some")
+    one = reading.Reading(uri)
+    writing.remove(uri)
+    with pytest.raises(fluid.core.NotFoundError, match=f"{uri}, .* cannot be read: try 1 of 4: it was removed"):
+        one.read(0, 4)
 
 
 @pytest.mark.parametrize("kind", ["fail", "lost", "cut", "stall"])

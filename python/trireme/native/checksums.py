@@ -19,7 +19,7 @@ from .names import name_chars, path_chars, take_text
 
 FILE = "__checksums__"
 _HEAD = "trireme-checksums 1\n"
-_END = b"TRSM"
+END = b"TRSM"                         # of a program's file with checksums
 
 
 def checksum_of(data: bytes) -> str:
@@ -86,7 +86,7 @@ def write_model(folder: str, model_file: str, program: bytes, names: Iterable[st
     text = ended([_HEAD, own, *_lines(folder, sorted(names))])
     head = _varint(lib.TR_CHECKSUMS_FIELD << 3 | 2) + _varint(len(text) + 8)
     with new_file(path_inside(folder, model_file)) as file:
-        file.write(program + head + text + struct.pack("<I", len(head) + len(text) + 8) + _END)
+        file.write(program + head + text + struct.pack("<I", len(head) + len(text) + 8) + END)
 
 
 def _parts_of(path: str) -> tuple[bytes, list[str]] | None:
@@ -96,7 +96,7 @@ def _parts_of(path: str) -> tuple[bytes, list[str]] | None:
             size = os.fstat(file.fileno()).st_size
             file.seek(max(0, size - 8))
             length, end = struct.unpack("<I4s", file.read(8)) if size > 8 else (0, b"")
-            if end != _END or not 16 < length <= size:
+            if end != END or not 16 < length <= size:
                 return None
             file.seek(0)
             data = file.read(size)

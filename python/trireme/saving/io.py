@@ -124,7 +124,7 @@ def save_vars(executor: Runner, dirname: str, main_program: Program | None = Non
 def _write_vars(executor: Runner, dirname: str, chosen: list[Variable], tables: list[str], filename: str | None) -> None:
     from ..stores.copies import writable
 
-    with writable(dirname, "__model__") as local:
+    with writable(dirname, _files_of(chosen, filename) if chosen else ()) as local:
         _write_files(executor, local, chosen, tables, filename)
 
 

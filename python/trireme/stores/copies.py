@@ -12,12 +12,12 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from ..native.errors import FormatError, NotFoundError, TriremeError
 from .folders import download, download_folder, list_files
 from .names import is_uri, join, place
-from .saves import Saves, download_saved, has_saved, publish
+from .saves import Saves, download_saved, find_models, has_saved, publish
 from .writing import info_of
 
 
@@ -89,10 +89,11 @@ def readable_file(name: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def writable(folder: str | os.PathLike[str], renewed: str | None = None) -> Iterator[str]:
+def writable(folder: str | os.PathLike[str], replaced: Collection[str] = ()) -> Iterator[str]:
     """Yield a local folder whose files go to ``folder``, which may be a URI, if the block ends well: as a save, all of them or none.
 
-    ``renewed`` is a file of earlier saves that is in the local folder if the store has it, so that its checksums can be renewed.
+    ``replaced`` are files that models of earlier saves may have. The models' programs are in the local folder, too, so that their checksums
+    can be renewed.
     """
     folder = os.fspath(folder)
     one = place(folder)
@@ -101,8 +102,8 @@ def writable(folder: str | os.PathLike[str], renewed: str | None = None) -> Iter
         return
     with _copy_of(one.uri) as local:
         save = Saves(one.uri).new()
-        if renewed is not None:
-            download_saved(one.uri, local, lambda name: name == renewed)
+        if models := find_models(one.uri, replaced) if replaced else []:
+            download_saved(one.uri, local, lambda name: name in models)
         with _stands_for(local, lambda name: join(one.uri, save, name)):
             yield local
         publish(local, one.uri, save)

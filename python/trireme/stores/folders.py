@@ -5,7 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import os
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from ..native.errors import InvalidArgumentError
 from ..native.optional import load
@@ -16,6 +16,7 @@ from .tries import tried
 from .writing import upload
 
 _AT_A_TIME = 4                        # files
+T = TypeVar("T")
 
 
 def list_files(folder: str) -> list[tuple[str, int]]:
@@ -62,10 +63,10 @@ def glob(pattern: str) -> list[str]:
     return sorted(one._replace(path=info.path).uri for info in _infos(folder) if info.is_file and fits(info.path, one.path))
 
 
-def _all(call: Callable[[Any], None], items: Iterable[Any]) -> None:
+def for_each(call: Callable[[Any], T], items: Iterable[Any]) -> list[T]:
+    """Return what ``call`` returns for each item; some calls run at a time."""
     with concurrent.futures.ThreadPoolExecutor(_AT_A_TIME, "trireme-copy") as pool:
-        for done in [pool.submit(call, item) for item in items]:
-            done.result()
+        return [done.result() for done in [pool.submit(call, item) for item in items]]
 
 
 def download(name: str, path: str) -> None:
@@ -89,14 +90,14 @@ def download_files(folder: str, path: str, names: Iterable[str]) -> None:
     for name in names:
         if os.path.isabs(name) or ".." in name.split("/"):
             raise InvalidArgumentError(f"{folder}: the name {name!r} leads out of the folder")
-    _all(lambda name: download(join(folder, name), os.path.join(path, name)), names)
+    for_each(lambda name: download(join(folder, name), os.path.join(path, name)), names)
 
 
 def upload_folder(path: str, folder: str, last: Iterable[str] = ()) -> list[str]:
     """Copy the files of a local folder to a store: those of ``last`` when all others are there, in their order. Return their names."""
     names = sorted(os.path.relpath(os.path.join(at, name), path) for at, _, files in os.walk(path) for name in files)
     ending = [name for name in last if name in names]
-    _all(lambda name: upload(os.path.join(path, name), join(folder, name)), [name for name in names if name not in ending])
+    for_each(lambda name: upload(os.path.join(path, name), join(folder, name)), [name for name in names if name not in ending])
     for name in ending:
         upload(os.path.join(path, name), join(folder, name))
     return names

@@ -65,6 +65,8 @@ def place(name: str | os.PathLike[str]) -> Place:
                                    "them, such as AWS_ENDPOINT_URL and AWS_DEFAULT_REGION")
     if not host and scheme != "hdfs":
         raise InvalidArgumentError(f"{name!r}: the URI names no bucket; {scheme}://bucket/name is expected")
+    if scheme != "hdfs" and {".", ".."} & {*path.split("/")}:
+        raise InvalidArgumentError(f"{name!r}: '.' and '..' have no meaning in this store")
     scheme = "gs" if scheme == "gcs" else scheme
     return Place(scheme, host, slash + path) if scheme == "hdfs" else Place(scheme, "", (host + slash + path).rstrip("/"))
 

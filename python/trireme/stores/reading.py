@@ -12,13 +12,14 @@ from typing import Any
 from ..native.errors import FileError
 from ..native.optional import load
 from .names import place
-from .systems import system_of
+from .systems import info_at, system_of
 from .tries import TRIES, failure, limit, pool, tried
 
 BLOCK = 8 << 20
 _SMALL = 1 << 20
 _AHEAD = 4                            # blocks
 _FAR = (1 << 63) - 1
+_HAS_NO_ROOM = "Failed to flush response stream"    # where the answer that a file is gone is longer than what is read of it
 _PACKED = {".zst": "zstd", ".bz2": "bz2", ".gz": "gzip"}
 
 
@@ -37,7 +38,12 @@ class Reading:
         what = f"{self.name}, bytes {begin} to {begin + size}, cannot be read"
 
         def once() -> bytes:
-            content: bytes = self._file.read_at(size, begin)
+            try:
+                content: bytes = self._file.read_at(size, begin)
+            except OSError as error:
+                if _HAS_NO_ROOM in str(error) and not info_at(self._place).is_file:
+                    raise FileNotFoundError("it was removed") from None
+                raise
             if len(content) != size:
                 raise OSError(f"expected {size} bytes, got {len(content)}")
             return content
@@ -167,5 +173,14 @@ def read_all(name: str) -> bytes:
     reading = Reading(name)
     try:
         return b"".join(reading.blocks(0, reading.size))
+    finally:
+        reading.close()
+
+
+def read_end(name: str, size: int) -> bytes:
+    """Return the last ``size`` bytes of a file, or all of a shorter one."""
+    reading = Reading(name)
+    try:
+        return reading.read(max(0, reading.size - size), size)
     finally:
         reading.close()

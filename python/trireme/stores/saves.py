@@ -16,14 +16,14 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection, Container
 from typing import TypeVar
 
 from ..native import checksums
-from ..native.errors import FormatError, NotFoundError, TriremeError
-from .folders import download, download_files, list_files, upload_folder
+from ..native.errors import FileError, FormatError, InvalidArgumentError, NotFoundError, TriremeError
+from .folders import download, download_files, for_each, list_files, upload_folder
 from .names import join
-from .reading import read_all
+from .reading import read_all, read_end
 from .writing import is_part, remove, write_all
 
 LAST = "__saved__"
@@ -107,6 +107,18 @@ def has_saved(folder: str, name: str) -> bool:
     return _steady(lambda: name in Saves(folder).files())
 
 
+def find_models(folder: str, besides: Collection[str]) -> list[str]:
+    """Return the names of the programs' files in a folder, which end with checksums of other files, but for the names ``besides``."""
+
+    def look() -> list[str]:
+        at = {name: join(folder, *filter(None, [save]), name) for name, save in Saves(folder).files().items()
+              if "/" not in name and name not in besides}
+        ends = for_each(lambda name: read_end(at[name], len(checksums.END)), at)
+        return [name for name, end in zip(at, ends) if end == checksums.END]
+
+    return _steady(look)
+
+
 def download_saved(folder: str, path: str, wants: Callable[[str], bool] = lambda name: True) -> dict[str, str]:
     """Copy the newest files whose names ``wants`` wants into a local folder, and compare them with their checksums. Return of each file
     of the folder the save that has it."""
@@ -140,9 +152,13 @@ def _take(folder: str, save: str, path: str, names: list[str]) -> None:
 
 def publish(path: str, folder: str, save: str) -> None:
     """Upload the files of a local folder as a save. Others of its files, which servers have written, are in the store already."""
+    if os.path.exists(os.path.join(path, LAST)):
+        raise InvalidArgumentError(f"{join(folder, LAST)} cannot be saved: the list of a save's files has this name")
     names = upload_folder(path, join(folder, save))
-    there = {name: size for name, size in list_files(join(folder, save)) if not is_part(name)}
-    others = [checksums.line_of(name, b"", there[name]) for name in sorted(there.keys() - names)]
+    there = dict(list_files(join(folder, save)))
+    if gone := set(names) - there.keys():
+        raise FileError(f"{join(folder, save, min(gone))} was removed before the save was complete: does another process save in {folder}?")
+    others = [checksums.line_of(name, b"", there[name]) for name in sorted(there.keys() - names) if not is_part(name)]
     write_all(join(folder, save, LAST), checksums.text_of(path, names, others))
     remove_old(folder)
 
