@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A crew computes some tiles in a row, so that to hand them over takes little beside; their rows stay in its own cache. */
-enum { MOST_CREWS = 16, TILES = 8 };
+/* Where there are several crews each computes some tiles in a row, so that to hand them over takes little beside. */
+enum { MOST_CREWS = 16, TILES = 32 };
 
 /* What one thread computes tiles with. Plans that run at a time have an executor each. */
 typedef struct crew {
@@ -23,6 +23,7 @@ typedef struct crew {
 struct tr_table_tile {
     tr_program *program;
     int64_t     rows, width;
+    int64_t     most;                 /* rows of a round */
     int         states, crew_count;
     crew        crew[MOST_CREWS];
     uint32_t   *slots;                /* of the rows of all crews */
@@ -151,9 +152,9 @@ static tr_status make(tr_table_tile *tile, tr_block *block, const tr_table_tile_
         tile->crew_count++;
         TR_TRY(make_crew(&tile->crew[i], tile, names));
     }
-    const int64_t most = tile->rows * TILES * crews;
-    tile->slots = malloc((size_t)most * sizeof *tile->slots);
-    return tile->slots ? TR_OK : tr_fail(TR_ENOMEM, "lookup_sparse_table_update: no memory for %lld rows", (long long)most);
+    tile->most = crews > 1 ? tile->rows * TILES * crews : tile->rows;
+    tile->slots = malloc((size_t)tile->most * sizeof *tile->slots);
+    return tile->slots ? TR_OK : tr_fail(TR_ENOMEM, "lookup_sparse_table_update: no memory for %lld rows", (long long)tile->most);
 }
 
 tr_status tr_table_tile_new(tr_table_tile **out, tr_program *program, int block, const tr_table_tile_names *names,
@@ -267,10 +268,8 @@ tr_status tr_table_tile_begin(tr_table *table, uint64_t step)
 tr_status tr_table_tile_run(tr_table_tile *tile, tr_table *table, const int64_t *keys, const uint32_t *hints, const float *grads,
                             int64_t n)
 {
-    const int64_t most = tile->rows * TILES * tile->crew_count;
-
-    for (int64_t at = 0; at < n; at += most) {
-        round now = {tile, table, grads + at * tile->width, n - at < most ? n - at : most, 0};
+    for (int64_t at = 0; at < n; at += tile->most) {
+        round now = {tile, table, grads + at * tile->width, n - at < tile->most ? n - at : tile->most, 0};
         TR_TRY(hints ? tr_table_take_hinted(table, tile->slots, hints + at, keys + at, now.count)
                      : tr_table_take(table, tile->slots, keys + at, now.count));
         TR_TRY(tr_table_keep(table, tile->slots, now.count));
