@@ -142,24 +142,37 @@ def compare(seed: int, transport: str, has_all: bool = False) -> tuple[Script, s
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _ask(worker: subprocess.Popen[str], seed: int) -> str:
+    """Return the worker's answer about a seed; empty: it has died."""
+    assert worker.stdin and worker.stdout
+    worker.stdin.write(f"{seed}\n")
+    worker.stdin.flush()
+    return worker.stdout.readline()
+
+
 def compare_all(seeds: list[int], transport: str, has_all: bool, workers: int) -> tuple[dict[int, str], Counter[str]]:
     """Compare many scripts, each worker in a process of its own. Return the faults by seed, and how often there was each feature."""
     faults: dict[int, str] = {}
     features: Counter[str] = Counter()
     line = [sys.executable, __file__, "--transport", transport, "--serve", *["--all-shapes"] * has_all]
 
-    def work(mine: list[int]) -> None:
+    def note(seed: int, fault: str) -> None:
+        script = make_script(seed)
+        features.update([*set(script.features), "all", "sliced" if script.is_sliced else "whole"])
+        if fault:
+            faults[seed] = f"seed {seed}: {fault}\n{sorted(set(script.features))}\n{'-' * 30}\n{script.text}{'-' * 30}\n"
+
+    def work(mine: list[int], deaths: int = 3) -> None:
+        left = list(mine)
         with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
-            assert worker.stdin and worker.stdout
-            for seed in mine:
-                worker.stdin.write(f"{seed}\n")
-                worker.stdin.flush()
-                fault = eval(worker.stdout.readline() or repr("the worker has died"))
-                script = make_script(seed)
-                features.update([*set(script.features), "all", "sliced" if script.is_sliced else "whole"])
-                if fault:
-                    faults[seed] = f"seed {seed}: {fault}\n{sorted(set(script.features))}\n{'-' * 30}\n{script.text}{'-' * 30}\n"
-            worker.stdin.close()
+            answer = "first"
+            while left and answer:
+                seed = left.pop(0)
+                answer = _ask(worker, seed)
+                note(seed, eval(answer or repr("the worker has died")))
+        if left:                                           # another worker goes on
+            assert deaths, f"workers die, the last one at seed {seed}"
+            work(left, deaths - 1)
 
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(work, [seeds[i::workers] for i in range(workers)]))
