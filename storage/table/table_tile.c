@@ -16,7 +16,8 @@ typedef struct crew {
     tr_executor *executor;
     tr_plan     *plan;
     tr_tensor   *param, *grad, *state[TR_TABLE_STATES];      /* borrowed from the scope */
-    tr_status    status;              /* of the last tile */
+    tr_status    status;              /* of the first tile of an update that failed */
+    int64_t      failed;              /* its first row */
     char        *failure;             /* malloc'ed: its text, which was left in another thread */
 } crew;
 
@@ -203,6 +204,7 @@ typedef struct round {
     tr_table_tile *tile;
     tr_table      *table;
     const float   *grads;
+    int64_t        first;             /* row of the update */
     int64_t        count, share;      /* rows of all crews, and of each but the last */
 } round;
 
@@ -231,31 +233,45 @@ static void run_share(void *payload, int64_t number)
     crew                *c = &r->tile->crew[number];
     const int64_t        begin = number * r->share, end = begin + r->share < r->count ? begin + r->share : r->count;
 
-    c->status = TR_OK;
-    for (int64_t at = begin; at < end && c->status == TR_OK; at += tile->rows) {
-        const int64_t n = end - at < tile->rows ? end - at : tile->rows;
-        c->status = run_tile(tile, c, r->table, tile->slots + at, r->grads + at * tile->width, n);
+    for (int64_t at = begin; at < end; at += tile->rows) {
+        const int64_t   n = end - at < tile->rows ? end - at : tile->rows;
+        const tr_status status = run_tile(tile, c, r->table, tile->slots + at, r->grads + at * tile->width, n);
+        if (status != TR_OK && c->status == TR_OK) {
+            c->status = status;
+            c->failed = r->first + at;
+            c->failure = tr__must_strdup(tr_error());
+        }
     }
-    if (c->status != TR_OK)
-        c->failure = tr__must_strdup(tr_error());
 }
 
-static tr_status run_round(round *r)
+static void run_round(round *r)
 {
     const int64_t tiles = (r->count + r->tile->rows - 1) / r->tile->rows, crews = r->tile->crew_count;
     const int64_t each = (tiles + crews - 1) / crews, used = (tiles + each - 1) / each;
-    tr_status     status = TR_OK;
 
     r->share = each * r->tile->rows;
     tr_parallel(used, run_share, r);
-    for (int64_t i = 0; i < used; i++) {
-        crew *c = &r->tile->crew[i];
-        if (status == TR_OK && c->status != TR_OK)
-            status = tr_fail(c->status, "%s", c->failure);
-        free(c->failure);
-        c->failure = NULL;
+}
+
+static void forget_failures(tr_table_tile *tile)
+{
+    for (int i = 0; i < tile->crew_count; i++) {
+        free(tile->crew[i].failure);
+        tile->crew[i].failure = NULL;
+        tile->crew[i].status = TR_OK;
     }
-    return status;
+}
+
+static tr_status first_failure(const tr_table_tile *tile)
+{
+    const crew *first = NULL;
+
+    for (int i = 0; i < tile->crew_count; i++) {
+        const crew *c = &tile->crew[i];
+        if (c->status != TR_OK && (!first || c->failed < first->failed))
+            first = c;
+    }
+    return first ? tr_fail(first->status, "%s", first->failure) : TR_OK;
 }
 
 tr_status tr_table_tile_begin(tr_table *table, uint64_t step)
@@ -264,16 +280,18 @@ tr_status tr_table_tile_begin(tr_table *table, uint64_t step)
     return tr_table_begin(table, step);
 }
 
-/* One round at a time, first find the places, then read the values: the second access finds the rows in the cache. */
+/* One round at a time, first find the places, then read the values: the second access finds the rows in the cache. A tile that fails keeps
+ * its rows as they were, and the others are computed all the same: what a failed update leaves depends on no number of threads. */
 tr_status tr_table_tile_run(tr_table_tile *tile, tr_table *table, const int64_t *keys, const uint32_t *hints, const float *grads,
                             int64_t n)
 {
+    forget_failures(tile);
     for (int64_t at = 0; at < n; at += tile->most) {
-        round now = {tile, table, grads + at * tile->width, n - at < tile->most ? n - at : tile->most, 0};
+        round now = {tile, table, grads + at * tile->width, at, n - at < tile->most ? n - at : tile->most, 0};
         TR_TRY(hints ? tr_table_take_hinted(table, tile->slots, hints + at, keys + at, now.count)
                      : tr_table_take(table, tile->slots, keys + at, now.count));
         TR_TRY(tr_table_keep(table, tile->slots, now.count));
-        TR_TRY(run_round(&now));
+        run_round(&now);
     }
-    return TR_OK;
+    return first_failure(tile);
 }

@@ -6,7 +6,7 @@ import pytest
 import trireme as fluid
 from trireme.core import SelectedRows
 from trireme.native.dtypes import VarType
-from trireme.errors import InvalidArgumentError, NotFoundError, TriremeError
+from trireme.errors import InvalidArgumentError, NotFiniteError, NotFoundError, TriremeError
 
 WIDTH = 3
 
@@ -213,3 +213,29 @@ def test_an_update_has_the_bits_of_one_thread(optimizer, rng):
         finally:
             fluid.core.set_num_threads(before)
     assert found[0].tobytes() == found[1].tobytes()
+
+
+def test_what_a_failed_update_leaves_depends_on_no_number_of_threads(monkeypatch):
+    """One row in the middle overflows: its tile stays as it was, all others are updated."""
+    monkeypatch.setenv("TRIREME_CHECK_NAN", "1")
+    keys, before, found = np.arange(9_001).reshape(-1, 1), fluid.core.num_threads(), []
+    weight = np.ones((len(keys), 1), "float32")
+    weight[5_000] = 1e30
+    for threads in (1, 3):
+        fluid.core.set_num_threads(threads)
+        try:
+            with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
+                ids, weights = fluid.layers.data("ids", [1], dtype="int64"), fluid.layers.data("weight", [1])
+                rows = fluid.layers.embedding(ids, [1 << 40, 6], is_distributed=True, param_attr="rows")
+                test = fluid.default_main_program().clone(for_test=True)
+                fluid.optimizer.Adagrad(0.1).minimize(fluid.layers.mean(rows * weights))
+                exe = fluid.Executor()
+                exe.run(fluid.default_startup_program())
+                first, = exe.run(test, feed={"ids": keys, "weight": weight}, fetch_list=[rows])
+                with pytest.raises(NotFiniteError, match="in an update of the sparse table 'rows'"):
+                    exe.run(feed={"ids": keys, "weight": weight})
+                found.append(exe.run(test, feed={"ids": keys, "weight": weight}, fetch_list=[rows])[0])
+        finally:
+            fluid.core.set_num_threads(before)
+    changed = (found[0] != first).any(1)
+    assert found[0].tobytes() == found[1].tobytes() and changed[0] and changed[-1] and not changed[5_000]
