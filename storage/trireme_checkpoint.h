@@ -212,8 +212,10 @@ TR_API int         tr_checkpoint_tables(const tr_checkpoint *checkpoint);
 TR_API void        tr_checkpoint_table(tr_job_table *out, int64_t *rows, const tr_checkpoint *checkpoint, int index);
 /* The number of the table of this name; -1: there is none. */
 TR_API int         tr_checkpoint_find_table(const tr_checkpoint *checkpoint, const char *name);
-/* Read all rows, packed as by tr_table_read_rows. Free *out by tr_free. */
-TR_API tr_status   tr_checkpoint_read_table(void **out, int64_t *bytes, const tr_checkpoint *checkpoint, int index);
+/* Read the rows of some virtual shards, into which keys are divided by their hashes, packed as by tr_table_read_rows: of a large table
+ * some at a time. There are 1024; from 0, 1024 are all rows. Free *out by tr_free. TR_ERANGE: there is no such table, or shard. */
+TR_API tr_status   tr_checkpoint_read_table(void **out, int64_t *bytes, const tr_checkpoint *checkpoint, int index, uint32_t first_shard,
+                                            uint32_t shard_count);
 /* Put the table with all its rows into the variable of its name, and replace its contents. A table that is there already decides about
  * admission and first values; type, width and states must be the same (TR_ESHAPE). */
 TR_API tr_status   tr_checkpoint_load_table(tr_scope *scope, const tr_checkpoint *checkpoint, int index);

@@ -8,6 +8,7 @@
 
 #include "framework/base/memory.h"
 #include "storage/table/table_var.h"
+#include "storage/util/buffer.h"
 
 typedef Trireme__Checkpoint__Table about;
 
@@ -100,23 +101,24 @@ void tr_checkpoint_table(tr_job_table *out, int64_t *rows, const tr_checkpoint *
     *rows = table->rows;
 }
 
-static tr_status read_whole(const tr_checkpoint *c, const char *table, tr_take_rows take, void *payload)
-{
-    const tr_rows_wanted wanted = {.table = table, .shard_count = TR_SHARDS};
-    return tr__checkpoint_read_rows(c, &wanted, take, payload);
-}
-
 static tr_status put(void *payload, const tr_part_tensor *what, const void *rows, uint64_t bytes)
 {
     return tr__rows_put(payload, what, rows, bytes);
 }
 
+static tr_status read_shards(tr_table *table, const tr_checkpoint *c, const char *name, const tr_table_segment *range)
+{
+    const tr_rows_wanted wanted = {.table = name, .first_shard = range->first_shard, .shard_count = range->shard_count};
+    return tr__checkpoint_read_rows(c, &wanted, put, table);
+}
+
 /* Read all rows into a table. Where some of them are changes, the checkpoint says how many rows there are in the end. */
 static tr_status read_into(tr_table *table, const tr_checkpoint *c, const tr_job_table *from, int64_t rows)
 {
-    tr_table_report report;
+    const tr_table_segment all = {.shard_count = TR_SHARDS};
+    tr_table_report        report;
 
-    TR_TRY(read_whole(c, from->name, put, table));
+    TR_TRY(read_shards(table, c, from->name, &all));
     tr_table_get_report(table, &report);
     if (report.rows == (uint64_t)rows)
         return TR_OK;
@@ -126,18 +128,50 @@ static tr_status read_into(tr_table *table, const tr_checkpoint *c, const tr_job
 
 typedef struct packed {
     uint8_t *data;
-    uint64_t bytes;
+    uint64_t bytes, capacity;
 } packed;
+
+static tr_status append_bytes(packed *to, const void *rows, uint64_t bytes)
+{
+    TR_TRY(tr_buffer_reserve(&to->data, &to->capacity, to->bytes + bytes, 1));
+    memcpy(to->data + to->bytes, rows, bytes);
+    to->bytes += bytes;
+    return TR_OK;
+}
 
 static tr_status append(void *payload, const tr_part_tensor *what, const void *rows, uint64_t bytes)
 {
-    packed *to = payload;
+    return what->candidates ? TR_OK : append_bytes(payload, rows, bytes);
+}
 
-    if (!what->candidates) {
-        memcpy(to->data + to->bytes, rows, bytes);
-        to->bytes += bytes;
+static tr_status append_shards(packed *all, const tr_table *table, const tr_table_segment *range)
+{
+    tr_status status = TR_OK;
+
+    for (uint32_t i = 0; i < range->shard_count && status == TR_OK; i++) {
+        void    *rows = NULL;
+        uint64_t bytes = 0;
+        status = tr_table_pack(table, range->first_shard + i, &rows, &bytes);
+        if (status == TR_OK)
+            status = append_bytes(all, rows, bytes);
+        free(rows);
     }
-    return TR_OK;
+    return status;
+}
+
+/* Rows of which some are changes: put them into a table, and pack that. */
+static tr_status read_changed(packed *all, const tr_checkpoint *c, const tr_job_table *from, int64_t rows, const tr_table_segment *range)
+{
+    tr_table_config config = tr_table_config_of(from);
+    tr_table       *table = NULL;
+
+    config.entry_count = 0;                            /* keys that wait for a row are not wanted */
+    TR_TRY(tr_table_create(&table, &config, range));
+    tr_status status = range->shard_count == TR_SHARDS ? read_into(table, c, from, rows) : read_shards(table, c, from->name, range);
+    if (status == TR_OK)
+        status = append_shards(all, table, range);
+    tr_table_free(table);
+    return status;
 }
 
 static tr_status check_index(const tr_checkpoint *c, int index, const char *call)
@@ -147,41 +181,21 @@ static tr_status check_index(const tr_checkpoint *c, int index, const char *call
     return tr_fail(TR_ERANGE, "%s: table %d; there are %d", call, index, tr_checkpoint_tables(c));
 }
 
-/* Rows of which some are changes: put them into a table, and pack that. */
-static tr_status read_changed(packed *all, const tr_checkpoint *c, const tr_job_table *from, int64_t rows)
+tr_status tr_checkpoint_read_table(void **out, int64_t *bytes, const tr_checkpoint *c, int index, uint32_t first_shard, uint32_t shard_count)
 {
-    const tr_table_segment here = {.shard_count = TR_SHARDS};
-    tr_table_config        config = tr_table_config_of(from);
-    tr_table              *table = NULL;
-    void                  *rows_of = NULL;
-    uint64_t               bytes = 0;
-
-    config.entry_count = 0;                            /* keys that wait for a row are not wanted */
-    TR_TRY(tr_table_create(&table, &config, &here));
-    tr_status status = read_into(table, c, from, rows);
-    for (uint32_t shard = 0; shard < TR_SHARDS && status == TR_OK; shard++) {
-        status = tr_table_pack(table, shard, &rows_of, &bytes);
-        if (status == TR_OK)
-            memcpy(all->data + all->bytes, rows_of, bytes);
-        all->bytes += status == TR_OK ? bytes : 0;
-        free(status == TR_OK ? rows_of : NULL);
-    }
-    tr_table_free(table);
-    return status;
-}
-
-tr_status tr_checkpoint_read_table(void **out, int64_t *bytes, const tr_checkpoint *c, int index)
-{
-    tr_job_table table;
-    int64_t      rows;
+    const tr_table_segment range = {.first_shard = first_shard, .shard_count = shard_count};
+    tr_rows_wanted         wanted = {.first_shard = first_shard, .shard_count = shard_count};
+    tr_job_table           table;
+    int64_t                rows;
+    packed                 all = {0};
 
     TR_TRY(check_index(c, index, "tr_checkpoint_read_table"));
+    if (!shard_count || first_shard >= TR_SHARDS || shard_count > TR_SHARDS - first_shard)
+        return tr_fail(TR_ERANGE, "tr_checkpoint_read_table: %u shards from %u; there are %d", shard_count, first_shard, TR_SHARDS);
     tr_checkpoint_table(&table, &rows, c, index);
-    packed all = {malloc((uint64_t)rows * tr__described_stride(table_at(c, index)->about, NULL) + 1), 0};
-    if (!all.data)
-        return tr_fail(TR_ENOMEM, "no memory for the %lld rows of table '%s'", (long long)rows, table.name);
-    const tr_status status = tr__checkpoint_manifest(c)->has_base_step ? read_changed(&all, c, &table, rows)
-                                                                       : read_whole(c, table.name, append, &all);
+    wanted.table = table.name;
+    const tr_status status = tr__checkpoint_manifest(c)->has_base_step ? read_changed(&all, c, &table, rows, &range)
+                                                                       : tr__checkpoint_read_rows(c, &wanted, append, &all);
     if (status != TR_OK) {
         free(all.data);
         return status;

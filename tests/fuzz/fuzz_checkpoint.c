@@ -174,7 +174,7 @@ static void read_all(const char *folder)
     for (int i = 0; i < tr_checkpoint_tables(c); i++) {
         (void)tr_checkpoint_load_table(scope, c, i);
         tr_checkpoint_table(&about, &rows, c, i);
-        if (rows < 1 << 16 && tr_checkpoint_read_table(&read, &bytes, c, i) == TR_OK)
+        if (rows < 1 << 16 && tr_checkpoint_read_table(&read, &bytes, c, i, 0, TR_SHARDS) == TR_OK)
             tr_free(read);
     }
     tr_checkpoint_free(c);

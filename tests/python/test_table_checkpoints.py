@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shutil
 import signal
 import time
@@ -13,6 +14,7 @@ from job_support import Launched, alone, launch, needs_mpi, results
 
 import trireme as fluid
 from trireme import checkpoint as checkpoints
+from trireme.checkpoint import command
 from trireme.launch import cli
 
 pytestmark = [needs_mpi, pytest.mark.mpi]
@@ -88,6 +90,26 @@ def test_equal_rows_have_equal_bytes_also_behind_their_fields(tmp_path):
         litter = [np.full(rows.nbytes // 8, -1) for _ in range(9)]
         del litter
         assert not np.frombuffer(found.table_rows("user.table").tobytes(), np.uint8).reshape(-1, 56)[:, 52:].any()
+
+
+def test_rows_are_read_and_compared_some_at_a_time(tmp_path, capsys, monkeypatch):
+    alone("--steps", 6, *ARGS[2:], "--checkpoints", tmp_path / "c", script=TABLES)
+    later = checkpoints.newest(tmp_path / "c")
+    whole = later.table_rows("words.table")
+    some = [later.table_rows("words.table", range(first, first + 256)) for first in range(0, 1024, 256)]
+    joined = np.concatenate(some)
+    assert all(len(one) < len(whole) for one in some)
+    assert joined[np.argsort(joined["key"])].tobytes() == whole.tobytes()
+    alone("--steps", 3, *ARGS[2:], "--checkpoints", tmp_path / "d", script=TABLES)
+    said = []
+    for bytes_at_a_time in (64 << 20, 300):
+        monkeypatch.setattr(command, "_AT_A_TIME", bytes_at_a_time)
+        assert command.command_diff(str(tmp_path / "d"), str(tmp_path / "c")) == 1
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1] and re.search(r"words.table: \d+ rows changed, [1-9]\d* added, 0 removed", said[0]), said
+    assert command.command_diff(str(tmp_path / "c"), later.folder) == 0
+    with pytest.raises(ValueError, match="1 shards from 1024; there are 1024"):
+        later.table_rows("words.table", range(1024, 1025))
 
 
 def test_one_process_goes_on_from_a_jobs_checkpoint_and_a_job_from_its(tmp_path):

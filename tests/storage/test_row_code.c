@@ -226,7 +226,7 @@ TEST(numbers_that_are_not_finite_stay_exact)
         EXPECT_OK(tr_table_put(t, &row));
     }
     tr_checkpoint *c = saved(folder, t, 1, TR_ROWS_INT8);
-    EXPECT_OK(tr_checkpoint_read_table(&rows, &bytes, c, 0));
+    EXPECT_OK(tr_checkpoint_read_table(&rows, &bytes, c, 0, 0, TR_SHARDS));
     assert_int_equal(bytes, 306 * stride);
     for (int64_t i = 0; i < 6; i++) {
         const tr_slot_row *row = find_row(rows, bytes, stride, 1000 + i);

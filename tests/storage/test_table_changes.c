@@ -48,7 +48,7 @@ static void expect_in(const char *folder, int64_t step, const tr_table *t)
 
     EXPECT_OK(tr_checkpoint_load_table(scope, c, 0));
     kept_expect_same(t, kept_var(scope, "words")->table);
-    EXPECT_OK(tr_checkpoint_read_table(&rows, &bytes, c, 0));
+    EXPECT_OK(tr_checkpoint_read_table(&rows, &bytes, c, 0, 0, TR_SHARDS));
     assert_int_equal(bytes, tr_slots_count(tr_table_slots(t)) * tr_table_stride(tr_table_get_config(t)));
     tr_free(rows);
     tr_scope_free(scope);
@@ -249,7 +249,7 @@ TEST(manifests_that_cannot_be_of_changes_are_refused)
     tr_checkpoint *c = kept_open_in(folder, 5);
     void          *rows;
     int64_t        bytes;
-    EXPECT_FAIL(TR_EFORMAT, "rows are expected", tr_checkpoint_read_table(&rows, &bytes, c, 0));
+    EXPECT_FAIL(TR_EFORMAT, "rows are expected", tr_checkpoint_read_table(&rows, &bytes, c, 0, 0, TR_SHARDS));
     tr_checkpoint_free(c);
     about->rows = (uint64_t)1 << 60;
     expect_refused(path, m, "rows with changes");

@@ -101,7 +101,7 @@ TEST(shards_of_several_servers_are_one_table)
     EXPECT_OK(tr_checkpoint_load_table(scope, c, 0));
     kept_expect_same(whole, kept_var(scope, "words")->table);
     assert_int_equal(kept_var(scope, "words")->updates, 12);
-    EXPECT_OK(tr_checkpoint_read_table(&rows, &bytes, c, 0));
+    EXPECT_OK(tr_checkpoint_read_table(&rows, &bytes, c, 0, 0, TR_SHARDS));
     assert_int_equal(bytes, 3000 * (int64_t)tr_table_stride(tr_table_get_config(whole)));
     tr_free(rows);
     tr_checkpoint_free(c);

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from .._core import lib
 from ..native.errors import InvalidArgumentError, check
@@ -12,7 +14,12 @@ from ..native.names import path_chars
 from ..stores.names import absolute
 from .arrays_file import export, shown
 from .folder import claim, steps
-from .opened import Checkpoint, find, is_one, path_of
+from .opened import SHARDS, Checkpoint, find, is_one, path_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_AT_A_TIME = 64 << 20                  # bytes of a table's rows that `diff` compares at a time
 
 
 def command_list(folder: str) -> int:
@@ -135,15 +142,23 @@ def _table_difference(one: Checkpoint, two: Checkpoint, name: str) -> str:
 
     if name not in one.tables or name not in two.tables:
         return _missing(one, two, name in one.tables)
-    a, b = one.table_rows(name), two.table_rows(name)
-    if a.dtype != b.dtype:
+    if one.tables[name].row_dtype != two.tables[name].row_dtype:
         return f"{one.tables[name]!r} and {two.tables[name]!r}"
+    times = max(1, -(-max(one.tables[name].nbytes, two.tables[name].nbytes) // _AT_A_TIME))
+    cuts = [SHARDS * i // min(times, SHARDS) for i in range(min(times, SHARDS) + 1)]
+    changed, added, removed = np.sum([_changes(one.table_rows(name, range(*cut)), two.table_rows(name, range(*cut)))
+                                      for cut in itertools.pairwise(cuts)], axis=0)
+    return f"{changed} rows changed, {added} added, {removed} removed" if changed or added or removed else ""
+
+
+def _changes(a: np.ndarray, b: np.ndarray) -> tuple[int, int, int]:
+    """Return how many rows have changed from ``a`` to ``b``, are in ``b`` alone, and are in ``a`` alone."""
+    import numpy as np
+
     both, at, there = np.intersect1d(a["key"], b["key"], assume_unique=True, return_indices=True)
     whole = f"V{a.dtype.itemsize}"                     # bits, and what lies behind fields is taken along
     changed = int(np.count_nonzero(a.view(whole)[at] != b.view(whole)[there]))
-    if not changed and len(a) == len(b) == len(both):
-        return ""
-    return f"{changed} rows changed, {len(b) - len(both)} added, {len(a) - len(both)} removed"
+    return changed, len(b) - len(both), len(a) - len(both)
 
 
 def _size(count: float) -> str:

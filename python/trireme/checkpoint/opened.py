@@ -65,6 +65,9 @@ class Table:
         return f"{self.name}: {self.rows} rows of {self.width} {self.dtype}, {self.states} states, table"
 
 
+SHARDS = 1024                          # virtual shards of a table
+
+
 class Checkpoint(Handle):
     """An open checkpoint: ``arrays`` and sparse ``tables`` by name, ``step``, ``mode``, where each trainer was.
 
@@ -153,11 +156,15 @@ class Checkpoint(Handle):
         rows = array.shape[0] if array.shape else 1
         check(lib.tr_checkpoint_read(self._native.ptr, array.index, 0, rows, to, array.nbytes))
 
-    def table_rows(self, name: str) -> np.ndarray:
-        """Return a table's rows, sorted by key: records of key, touches, last, values and (of an optimizer) states."""
+    def table_rows(self, name: str, shards: range = range(SHARDS)) -> np.ndarray:
+        """Return a table's rows, sorted by key: records of key, touches, last, values and (of an optimizer) states.
+
+        ``shards``: those of these virtual shards, into which keys are divided by their hashes, in all checkpoints alike: of a table that
+        is larger than memory some at a time.
+        """
         table = self.find_table(name)
         out, size = ffi.new("void **"), ffi.new("int64_t *")
-        check(lib.tr_checkpoint_read_table(out, size, self._native.ptr, table.index))
+        check(lib.tr_checkpoint_read_table(out, size, self._native.ptr, table.index, shards.start, len(shards)))
         try:
             rows = np.frombuffer(bytes(ffi.buffer(out[0], size[0])), f"V{table.row_dtype.itemsize}")
         finally:
