@@ -78,7 +78,7 @@ def test_a_saved_program_with_any_operator_is_loaded_and_runs_as_before(tmp_path
     for type_ in forward_types():
         cases = [constant()] if type_ == "assign_value" else cases_of(type_, tmp_path)
         case = next((case for case in cases if runs(case)), None)
-        if case is None:
+        if case is None or type_ == "py_func":         # which runs if a test before this one has left a function, and no file has that
             left.append(type_)
             continue
         folder = tmp_path / type_
