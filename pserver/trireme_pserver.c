@@ -43,21 +43,6 @@ static int read_seconds(double *out, const char *text)
     return errno || end == text || *end || !(*out > 0) || *out > 1e7 ? -1 : 0;
 }
 
-/* Take the threads that the environment has for servers in the place of those for all ranks. */
-static int take_threads(void)
-{
-    const char *text = getenv("TRIREME_SERVER_THREADS");
-    char       *end;
-
-    if (!text || !*text)
-        return 0;
-    const long count = strtol(text, &end, 10);
-    if (*end || count < 1 || count > 256)
-        return refuse("TRIREME_SERVER_THREADS has to be a whole number from 1 to 256, not", text);
-    tr_set_num_threads((int)count);
-    return 0;
-}
-
 /* Returns 0: go on; 1: there is nothing more to do; 2: the command line is wrong. */
 static int read_options(tr_job_options *options, tr_role *role, bool *is_probe, int argc, char **argv)
 {
@@ -88,7 +73,7 @@ static int read_options(tr_job_options *options, tr_role *role, bool *is_probe, 
         else if (read_seconds(seconds[found], optarg))
             return refuse("not a number of seconds above 0:", optarg);
     }
-    return optind < argc ? refuse("not an option:", argv[optind]) : take_threads();
+    return optind < argc ? refuse("not an option:", argv[optind]) : 0;
 }
 
 /* After a failure MPI is not finalized. */

@@ -239,10 +239,10 @@ static void init(void)
 
 /* -- the thread count ----------------------------------------------------------------------------------------- */
 
-/* The threads that the environment asks for; 0: none named, -1: a text that is no number of threads. */
-static int asked_threads(void)
+/* The threads that a variable of the environment asks for; 0: none named, -1: a text that is no number of threads. */
+static int threads_in(const char *variable)
 {
-    const char *text = getenv("TRIREME_NUM_THREADS");
+    const char *text = getenv(variable);
     char       *end;
 
     if (!text || !*text)
@@ -251,12 +251,23 @@ static int asked_threads(void)
     return *end || count < 1 || count > MAX_THREADS ? -1 : (int)count;
 }
 
+static int asked_threads(void)
+{
+    return threads_in("TRIREME_NUM_THREADS");
+}
+
+tr_status tr__num_threads_of(int *count, const char *variable)
+{
+    *count = threads_in(variable);
+    return *count >= 0 ? TR_OK : tr_fail(TR_EINVAL, "%s='%s' in the environment; a whole number from 1 to %d is possible", variable,
+                                         getenv(variable), MAX_THREADS);
+}
+
 tr_status tr_num_threads_check(void)
 {
-    if (atomic_load_explicit(&wanted, memory_order_relaxed) == 0 && asked_threads() < 0)
-        return tr_fail(TR_EINVAL, "TRIREME_NUM_THREADS='%s' in the environment; a whole number from 1 to %d is possible",
-                       getenv("TRIREME_NUM_THREADS"), MAX_THREADS);
-    return TR_OK;
+    int count;
+
+    return atomic_load_explicit(&wanted, memory_order_relaxed) == 0 ? tr__num_threads_of(&count, "TRIREME_NUM_THREADS") : TR_OK;
 }
 
 static int default_threads(void)

@@ -34,6 +34,9 @@ void tr_parallel_range(int64_t items, int64_t min_items, tr_range_fn fn, void *p
 /* memcpy by several threads where it is large. */
 void tr_parallel_copy(void *to, const void *from, size_t bytes);
 
+/* The threads that a variable of the environment asks for; 0: it is not set. TR_EINVAL: it has no number of threads. */
+tr_status tr__num_threads_of(int *count, const char *variable);
+
 /* Memory of the calling thread, at least `bytes` long, aligned to 64, contents undefined: for what one
  * slice needs while it runs. Each slot keeps its largest size until the thread ends, so that a repeated
  * step allocates nothing. A slot belongs to the function that asked last: use it within one kernel only.

@@ -2,6 +2,7 @@
 #include "pserver/rank/rank_life.h"
 
 #include "framework/base/memory.h"
+#include "framework/threads/threadpool.h"
 #include "pserver/observe/launcher.h"
 #include "pserver/observe/runlog.h"
 #include "pserver/observe/trace.h"
@@ -99,9 +100,12 @@ static tr_status check_start(tr_role role)
 
 tr_status tr__rank_prepare(tr_job_options *out, tr_role role, const tr_job_options *given)
 {
+    int threads;
+
     TR_TRY(check_start(role));
     TR_TRY(tr__rank_take_options(out, given));
     TR_TRY(tr_num_threads_check());
+    TR_TRY(tr__num_threads_of(&threads, TR_SERVER_THREADS));      /* a standby may become a server later */
     TR_TRY(tr_matmul_precision_check());
     TR_TRY(tr_runlog_prepare());
     return tr_trace_prepare();

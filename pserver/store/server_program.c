@@ -185,6 +185,17 @@ void tr__server_program_switch(tr_server_program *sp)
     sp->side = !sp->side;
 }
 
+/* From here on this process is a server, whatever it was started as. */
+static tr_status take_threads(void)
+{
+    int threads;
+
+    TR_TRY(tr__num_threads_of(&threads, TR_SERVER_THREADS));
+    if (threads)
+        tr_set_num_threads(threads);
+    return TR_OK;
+}
+
 tr_status tr__server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup, const tr_policy *policy, tr_state *state,
                                    bool resume)
 {
@@ -193,6 +204,7 @@ tr_status tr__server_program_setup(tr_server_program *sp, const Trireme__Pserver
 
     sp->state = state;
     sp->setup = setup;
+    TR_TRY(take_threads());
     sp->by_pieces = !policy->gathers_per_trainer;
     TR_TRY(tr_program_parse(&sp->program, setup->program.data, setup->program.len));
     sp->scope = tr_scope_new(NULL);

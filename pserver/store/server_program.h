@@ -19,6 +19,9 @@
 #include "pserver/store/restored.h"
 #include "storage/trireme_checkpoint.h"
 
+/* The variable of the environment with the threads of servers. */
+#define TR_SERVER_THREADS "TRIREME_SERVER_THREADS"
+
 typedef struct tr_server_program tr_server_program;
 
 /* `job`: the job in which updates take part; NULL: none. `applied` gets the duration of each update, with that of its pieces. Both are

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define HEAD "trireme-checksums 1"
 enum { MOST_BYTES = 1 << 28, BLOCK = 1 << 18 };
 
 typedef struct entry {
@@ -79,6 +80,20 @@ tr_status tr_checksums_line(char **out, const char *folder, const char *name)
     return TR_OK;
 }
 
+char *tr_checksums_line_of(const void *content, size_t size, const char *name)
+{
+    return tr__must_format("%08" PRIx32 " %zu %zu %s\n", tr_checksums_of(content, size), size, size, name);
+}
+
+char *tr_checksums_text(const char *lines)
+{
+    char *begun = tr__must_format(HEAD "\n%s", lines);
+    char *text = tr__must_format("%send %08" PRIx32 "\n", begun, tr_checksums_of(begun, strlen(begun)));
+
+    free(begun);
+    return text;
+}
+
 /* == a folder ========================================================================================== */
 
 static bool take_number(uint64_t *out, char **at, int base)
@@ -134,7 +149,7 @@ static tr_status parse(tr_checksums *sums, size_t size)
     if (is_good)
         *last = '\0';
     char *line = is_good ? strtok_r((char *)sums->text, "\n", &rest) : NULL;
-    is_good = is_good && (!line || strcmp(line, "trireme-checksums 1") == 0);
+    is_good = is_good && (!line || strcmp(line, HEAD) == 0);
     while (is_good && line && (line = strtok_r(NULL, "\n", &rest)))
         is_good = take_line(&sums->entry[sums->count++], line);
     qsort(sums->entry, (size_t)sums->count, sizeof *sums->entry, by_name);

@@ -2,8 +2,9 @@
  *
  * The sub-block of lookup_sparse_table_update has the operators that an optimizer appends for a parameter. Here the parameter has a fixed
  * number of rows, the tile. The operators are planned once, as a program of their own. Then rows and their states are gathered into the
- * tile, the plan runs, and the rows are written back. Each thread has a tile of its own. Shapes never change, so a repeated update allocates nothing. Values that are computed
- * once an update (powers of beta, learning rates) are not in the sub-block: the tile gets copies of them. */
+ * tile, the plan runs, and the rows are written back. Each thread has a tile of its own. Shapes never change, so a repeated update
+ * allocates nothing. Values that are computed once an update (powers of beta, learning rates) are not in the sub-block: the tile gets
+ * copies of them. */
 #pragma once
 
 #include "framework/operators/op.h"

@@ -160,11 +160,29 @@ TEST(a_process_undoes_the_last_update_of_an_earlier_one_before_it_is_ready)
     net_deinit(&n);
 }
 
+/* A standby of any kind, which is no trireme-pserver, too. */
+TEST(who_becomes_a_server_has_the_threads_of_servers)
+{
+    const Trireme__Pserver__Setup *setup;
+    tr_store                       store;
+    net                            n;
+
+    setenv("TRIREME_SERVER_THREADS", "3", 1);
+    tr_server_program *sp = program_of(&store, &n, &setup, "sync");
+    assert_int_equal(tr_num_threads(), 3);
+    unsetenv("TRIREME_SERVER_THREADS");
+    tr_set_num_threads(0);
+    tr_server_program_free(sp);
+    free(setup->program.data);
+    net_deinit(&n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_set_value_counts_with_its_update_and_not_before),
         cmocka_unit_test(a_process_undoes_the_last_update_of_an_earlier_one_before_it_is_ready),
+        cmocka_unit_test(who_becomes_a_server_has_the_threads_of_servers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

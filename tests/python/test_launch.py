@@ -573,7 +573,8 @@ def test_variables_of_one_trainer_alone_may_differ(what):
 
 
 @needs_mpi
-@pytest.mark.parametrize("name, text", [("TRIREME_NUM_THREADS", "1e3"), ("TRIREME_NUM_THREADS", "4 "), ("TRIREME_TIMEOUT", "abc"),
+@pytest.mark.parametrize("name, text", [("TRIREME_NUM_THREADS", "1e3"), ("TRIREME_NUM_THREADS", "4 "), ("TRIREME_SERVER_THREADS", "0"),
+                                        ("TRIREME_TIMEOUT", "abc"),
                                         ("TRIREME_LOG_SECONDS", "0"), ("TRIREME_MODE", "synk"), ("TRIREME_COMPRESS", "int9")])
 def test_a_variable_that_makes_no_sense_ends_the_job_and_is_named(name, text):
     code, said = Launched(1, 1, script=UNLIKE, env=environment(**{name: text})).end()

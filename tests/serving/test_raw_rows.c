@@ -92,7 +92,7 @@ TEST(the_digits_of_an_integer_are_a_text_and_a_null_is_the_empty_one)
     tr_raw_rows_free(rows);
 }
 
-/* Good values but for those of one slot are refused with this text. */
+/* Expect a refusal with this text. The values of one slot are `changed`, all others are good. */
 static void expect_mistake(tr_status status, const char *text, const tr_raw_values *changed)
 {
     tr_raw_values values[SLOTS];

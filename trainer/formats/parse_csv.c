@@ -14,6 +14,7 @@
 #include "framework/base/memory.h"
 #include "framework/base/number.h"
 #include "framework/base/text_id.h"
+#include "framework/tensors/dtype.h"
 
 /* == fields ================================================================================== */
 
@@ -254,9 +255,9 @@ static bool put(const tr_data_slot *slot, const tr_column *column, char *to, con
     if (TR_LIKELY(p < f->end && tr_read_value(column, to, &p) && p == f->end))
         return true;
     if (!is_missing(f))
-        return tr_mistake_at(mistake, f->begin, slot->name, "expected %s", tr_value_noun(column));
+        return tr_mistake_at(mistake, f->begin, slot->name, "expected %s", tr_dtype_noun(column->dtype));
     return (slot->has_missing && tr_put_value(column, to, slot->missing)) ||
-           tr_mistake_at(mistake, f->begin, slot->name, "expected %s (the slot says no `missing=` value)", tr_value_noun(column));
+           tr_mistake_at(mistake, f->begin, slot->name, "expected %s (the slot says no `missing=` value)", tr_dtype_noun(column->dtype));
 }
 
 /* Read a sequence from one field; spaces separate its parts. */

@@ -81,7 +81,7 @@ static bool check_value(const tr_parser *parser, const tr_columns *to, double va
     for (int i = 0; i < TR_COUNT(takers); i++)
         if (takers[i] >= 0 && TR_UNLIKELY(!tr_dtype_holds(to->column[takers[i]].dtype, value)))
             return tr_mistake_at(mistake, at, parser->spec->slots[takers[i]].name, "expected %s",
-                                 tr_value_noun(&to->column[takers[i]]));
+                                 tr_dtype_noun(to->column[takers[i]].dtype));
     return true;
 }
 
@@ -145,7 +145,7 @@ bool tr_line_libsvm(const tr_parser *parser, tr_columns *to, const char **at, tr
         return tr_mistake_memory(mistake);
     if (!tr_read_value(label, room, &p) || !(tr_is_space(*p) || *p == '\n' || *p == '#'))
         return tr_mistake_at(mistake, from, parser->spec->slots[parser->label].name, "expected %s, the label",
-                             tr_value_noun(label));
+                             tr_dtype_noun(label->dtype));
     label->count++;
     for (p = tr_skip_spaces(p); *p != '\n' && *p != '#'; p = tr_skip_spaces(p))
         if (!read_pair(parser, to, &p, mistake))

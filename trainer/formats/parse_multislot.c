@@ -5,6 +5,7 @@
  * Fluid's MultiSlotDataFeed reads this format. A slot without lod_level has as many numbers as its variable has elements. A slot with
  * lod_level has any number of rows, perhaps none. */
 #include "framework/base/number.h"
+#include "framework/tensors/dtype.h"
 #include "trainer/formats/parse_state.h"
 
 #include <string.h>
@@ -34,7 +35,7 @@ static bool read_values(tr_column *column, int64_t count, const char **at, tr_mi
     for (int64_t i = 0; i < count; i++, to += size) {
         const char *from = p = tr_skip_spaces(p);
         if (TR_UNLIKELY(!tr_read_value(column, to, &p) || !(tr_is_space(*p) || *p == '\n')))
-            return tr_mistake_at(mistake, from, name, "expected %s as value %lld of %lld", tr_value_noun(column),
+            return tr_mistake_at(mistake, from, name, "expected %s as value %lld of %lld", tr_dtype_noun(column->dtype),
                                  (long long)i + 1, (long long)count);
     }
     column->count += count;

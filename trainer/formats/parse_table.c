@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "framework/base/memory.h"
+#include "framework/tensors/dtype.h"
 
 /* The part of a row that one slot takes. */
 typedef struct slot_part {
@@ -38,7 +39,7 @@ static bool put_missing(const slot_part *part, char *to, tr_mistake *mistake)
 {
     return (part->slot->has_missing && tr_put_value(part->column, to, part->slot->missing)) ||
            tr_mistake_at(mistake, "null", part->slot->name, "column '%s': expected %s (the slot says no `missing=` value)",
-                         part->name, tr_value_noun(part->column));
+                         part->name, tr_dtype_noun(part->column->dtype));
 }
 
 static bool put_double(const slot_part *part, char *to, double value, tr_mistake *mistake)
@@ -47,7 +48,7 @@ static bool put_double(const slot_part *part, char *to, double value, tr_mistake
         return put_missing(part, to, mistake);
     return tr_put_value(part->column, to, value) ||
            tr_mistake_at(mistake, value > 0 ? "inf" : "-inf", part->slot->name, "column '%s': expected %s", part->name,
-                         tr_value_noun(part->column));
+                         tr_dtype_noun(part->column->dtype));
 }
 
 static void put_hash(const slot_part *part, char *to, const tr_arrow_array *array, int64_t at)

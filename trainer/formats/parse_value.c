@@ -17,8 +17,3 @@ bool tr_read_value(const tr_column *column, void *to, const char **at)
         return tr_number_int64(to, at);
     return tr_number_double(&value, at) && tr_put_value(column, to, value);
 }
-
-const char *tr_value_noun(const tr_column *column)
-{
-    return tr_dtype_noun(column->dtype);
-}

@@ -8,5 +8,3 @@ bool tr_put_value(const tr_column *column, void *to, double value);
 /* Read one number of the column's type to `to`; false: there is none, or it does not fit. The caller looks at the text
  * after the number. */
 bool tr_read_value(const tr_column *column, void *to, const char **at);
-/* "an integer", "a finite number that fits float32" */
-const char *tr_value_noun(const tr_column *column);

@@ -2,7 +2,6 @@
  * with their checksums, is uploaded, after all of them (python/trireme/stores/saves.py). */
 #include "trainer/saved_job/job_save.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +10,9 @@
 #include "framework/base/status.h"
 #include "framework/tensors/beside.h"
 #include "framework/tensors/tensor_io.h"
+#include "storage/checkpoint/checksums.h"
 #include "storage/checkpoint/place.h"
 #include "storage/stores/object_store.h"
-#include "storage/trireme_checkpoint.h"
 
 /* A text that grows in memory. */
 typedef struct growing {
@@ -74,8 +73,9 @@ static tr_status upload(FILE *lines, const tr_tensor *value, const char *save, c
         status = end_text(&content, tr_tensor_write(content.out, value));
         if (status == TR_OK)
             status = tr_place_put(path, content.bytes, content.size);
-        if (status == TR_OK)
-            fprintf(lines, "%08" PRIx32 " %zu %zu %s\n", tr_checksums_of(content.bytes, content.size), content.size, content.size, name);
+        char *line = tr_checksums_line_of(content.bytes, content.size, name);
+        fputs(line, lines);
+        free(line);
         free(content.bytes);
     }
     free(path);
@@ -85,7 +85,7 @@ static tr_status upload(FILE *lines, const tr_tensor *value, const char *save, c
 static tr_status upload_lines(growing *lines, const char *save)
 {
     char *path = tr__must_format("%s/%s", save, TR_STORE_SAVED);
-    char *text = tr__must_format("%send %08" PRIx32 "\n", lines->bytes, tr_checksums_of(lines->bytes, lines->size));
+    char *text = tr_checksums_text(lines->bytes);
 
     const tr_status status = tr_place_put(path, text, strlen(text));
     free(text);
@@ -99,7 +99,7 @@ static tr_status save_to_store(const tr_saved_job_desc *desc, const tr_scope *sc
     const tr_tensor *value = NULL;
 
     TR_TRY(begin_text(&lines));
-    tr_status status = fputs("trireme-checksums 1\n", lines.out) < 0 ? TR_ENOMEM : TR_OK;
+    tr_status status = TR_OK;
     for (int i = 0; status == TR_OK && i < desc->saved_count; i++) {
         status = find(&value, scope, desc->saved[i]);
         if (status == TR_OK)

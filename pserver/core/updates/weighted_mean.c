@@ -10,83 +10,78 @@
 /* Elements of a slice: 64 KiB of float32 take some microseconds, and to hand a slice to another thread takes one. */
 enum { MIN_ITEMS = 16384 };
 
+typedef void (*loop)(tr_dtype dtype, void *sum, const void *part, int64_t count, double factor);
+
+static void scale_loop(tr_dtype dtype, void *sum, const void *part, int64_t count, double factor)
+{
+    (void)part;
+    if (dtype == TR_FP32) {
+        float *restrict s = sum;
+        for (int64_t i = 0; i < count; i++)
+            s[i] *= (float)factor;
+    } else {
+        double *restrict s = sum;
+        for (int64_t i = 0; i < count; i++)
+            s[i] *= factor;
+    }
+}
+
+static void add_loop(tr_dtype dtype, void *sum, const void *part, int64_t count, double factor)
+{
+    (void)factor;
+    if (dtype == TR_FP32) {
+        float *restrict       s = sum;
+        const float *restrict p = part;
+        for (int64_t i = 0; i < count; i++)
+            s[i] += p[i];
+    } else {
+        double *restrict       s = sum;
+        const double *restrict p = part;
+        for (int64_t i = 0; i < count; i++)
+            s[i] += p[i];
+    }
+}
+
+static void add_scaled_loop(tr_dtype dtype, void *sum, const void *part, int64_t count, double factor)
+{
+    if (dtype == TR_FP32) {
+        float *restrict       s = sum;
+        const float *restrict p = part;
+        for (int64_t i = 0; i < count; i++)
+            s[i] += (float)factor * p[i];
+    } else {
+        double *restrict       s = sum;
+        const double *restrict p = part;
+        for (int64_t i = 0; i < count; i++)
+            s[i] += factor * p[i];
+    }
+}
+
+/* A loop over all elements, which threads share. */
 typedef struct work {
-    void       *sum;
-    const void *part;
+    loop        run;
+    tr_dtype    dtype;
+    char       *sum;
+    const char *part;                 /* NULL: there is none */
     double      factor;
 } work;
 
-static void scale_f32(void *payload, int64_t begin, int64_t end)
+static void run_range(void *payload, int64_t begin, int64_t end)
 {
-    const work     *w = payload;
-    float *restrict s = w->sum;
+    const work   *w = payload;
+    const int64_t at = begin * tr_dtype_size(w->dtype);
 
-    for (int64_t i = begin; i < end; i++)
-        s[i] *= (float)w->factor;
+    w->run(w->dtype, w->sum + at, w->part ? w->part + at : NULL, end - begin, w->factor);
 }
 
-static void scale_f64(void *payload, int64_t begin, int64_t end)
+static void share(loop run, tr_dtype dtype, void *sum, const void *part, int64_t count, double factor)
 {
-    const work      *w = payload;
-    double *restrict s = w->sum;
-
-    for (int64_t i = begin; i < end; i++)
-        s[i] *= w->factor;
-}
-
-static void add_f32(void *payload, int64_t begin, int64_t end)
-{
-    const work           *w = payload;
-    float *restrict       s = w->sum;
-    const float *restrict p = w->part;
-
-    for (int64_t i = begin; i < end; i++)
-        s[i] += p[i];
-}
-
-static void add_f64(void *payload, int64_t begin, int64_t end)
-{
-    const work            *w = payload;
-    double *restrict       s = w->sum;
-    const double *restrict p = w->part;
-
-    for (int64_t i = begin; i < end; i++)
-        s[i] += p[i];
-}
-
-static void add_scaled_f32(void *payload, int64_t begin, int64_t end)
-{
-    const work           *w = payload;
-    float *restrict       s = w->sum;
-    const float *restrict p = w->part;
-
-    for (int64_t i = begin; i < end; i++)
-        s[i] += (float)w->factor * p[i];
-}
-
-static void add_scaled_f64(void *payload, int64_t begin, int64_t end)
-{
-    const work            *w = payload;
-    double *restrict       s = w->sum;
-    const double *restrict p = w->part;
-
-    for (int64_t i = begin; i < end; i++)
-        s[i] += w->factor * p[i];
+    tr_parallel_range(count, MIN_ITEMS, run_range, &(work){run, dtype, sum, part, factor});
 }
 
 static void scale(tr_dtype dtype, void *sum, int64_t count, double factor)
 {
-    tr_parallel_range(count, MIN_ITEMS, dtype == TR_FP32 ? scale_f32 : scale_f64, &(work){sum, NULL, factor});
-}
-
-static void add(tr_dtype dtype, void *sum, const void *part, int64_t count)
-{
-    tr_parallel_range(count, MIN_ITEMS, dtype == TR_FP32 ? add_f32 : add_f64, &(work){sum, part, 0});
-}
-
-static void add_scaled(tr_dtype dtype, void *sum, const void *part, int64_t count, double factor)
-{
-    tr_parallel_range(count, MIN_ITEMS, dtype == TR_FP32 ? add_scaled_f32 : add_scaled_f64, &(work){sum, part, factor});
+    share(scale_loop, dtype, sum, NULL, count, factor);
 }
 
 void tr_mean_add(tr_mean *mean, tr_dtype dtype, void *sum, const void *part, int64_t count, double weight)
@@ -106,9 +101,9 @@ void tr_mean_add(tr_mean *mean, tr_dtype dtype, void *sum, const void *part, int
             mean->is_uneven = true;
         }
         if (mean->is_uneven)
-            add_scaled(dtype, sum, part, count, weight);
+            share(add_scaled_loop, dtype, sum, part, count, weight);
         else
-            add(dtype, sum, part, count);
+            share(add_loop, dtype, sum, part, count, 0);
     }
     mean->total += weight;
     mean->count++;

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from .._core import lib
 from ..native.errors import InvalidArgumentError, check
 from ..native.names import path_chars
+from ..parameters.table_files import SHARDS
 from ..stores.names import absolute
 from .arrays_file import export, shown
 from .folder import claim, steps
-from .opened import SHARDS, Checkpoint, find, is_one, path_of
+from .opened import Checkpoint, find, is_one, path_of
 
 if TYPE_CHECKING:
     import numpy as np

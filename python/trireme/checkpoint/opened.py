@@ -15,7 +15,7 @@ from ..native.handles import Handle, Native
 from ..native.names import name_chars, path_chars, take_text, text_of
 from ..native.tensor import LoDTensor
 from ..native.scope import Scope
-from ..parameters.table_files import declare, describe, row_dtype, set_rows
+from ..parameters.table_files import SHARDS, declare, describe, row_dtype, set_rows
 from .kinds import KINDS
 
 _STEP = re.compile(r"step-(\d{9,})$")
@@ -63,9 +63,6 @@ class Table:
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.rows} rows of {self.width} {self.dtype}, {self.states} states, table"
-
-
-SHARDS = 1024                          # virtual shards of a table
 
 
 class Checkpoint(Handle):

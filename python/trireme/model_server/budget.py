@@ -36,26 +36,22 @@ class Reservation:
         budget = self._budget
         if size > budget.most:
             raise RequestError(413, f"the request has {size} bytes or more; {budget.most} are possible (--request-mib)")
-        cost = size + JSON_COST * json_size
+        self._reserve(size + JSON_COST * json_size, f"{json_size} bytes of JSON could take more memory than the {budget.total} bytes that "
+                                                    "this server has for requests (--memory-mib): send the tensors as binary data")
+
+    def add(self, size: int) -> None:
+        """The request takes so many bytes more than it has."""
+        self._reserve(self._bytes + size, f"the rows take {size} bytes, more than this server has for requests (--memory-mib)")
+
+    def _reserve(self, cost: int, too_large: str) -> None:
+        budget = self._budget
         if cost > budget.total:
-            raise RequestError(413, f"{json_size} bytes of JSON could take more memory than the {budget.total} bytes that this server has "
-                                    "for requests (--memory-mib): send the tensors as binary data")
+            raise RequestError(413, too_large)
         if budget.taken - self._bytes + cost > budget.total:
             raise RequestError(503, "the requests that are here take all memory that this server has for them (--memory-mib): try "
                                     "again later")
         budget.taken += cost - self._bytes
         self._bytes = cost
-
-    def add(self, size: int) -> None:
-        """The request takes so many bytes more than it has."""
-        budget = self._budget
-        if self._bytes + size > budget.total:
-            raise RequestError(413, f"the rows take {size} bytes, more than this server has for requests (--memory-mib)")
-        if budget.taken + size > budget.total:
-            raise RequestError(503, "the requests that are here take all memory that this server has for them (--memory-mib): try "
-                                    "again later")
-        budget.taken += size
-        self._bytes += size
 
     def release(self) -> None:
         self._budget.taken -= self._bytes

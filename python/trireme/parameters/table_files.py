@@ -16,7 +16,8 @@ from ..native.files import damage_of, new_folder, open_regular, path_inside
 from ..native.names import name_chars, path_chars
 from ..native.scope import Scope
 
-_SHARDS, _PARTS, _COUNT_DIGITS = 1024, 16, 20
+SHARDS = 1024                          # virtual shards of a table
+_PARTS, _COUNT_DIGITS = 16, 20
 _MOST_BYTES = 64 << 20                # of a part: a server has room for one
 _NUMBERS = ("dtype", "width", "states", "init", "a", "b", "random_key", "entry_count", "entry_probability", "max_age",
             "keep_count", "max_rows", "updates")
@@ -82,7 +83,7 @@ class File:
 
 def cuts(scope: Scope, name: str, most: int, least: int) -> list[int]:
     """Return the first shards of files of about ``most`` bytes of rows each, at least ``least`` files, and the number of shards."""
-    first, count = ffi.new("int[]", _SHARDS + 1), ffi.new("int *")
+    first, count = ffi.new("int[]", SHARDS + 1), ffi.new("int *")
     check(lib.tr_table_cut_files(first, count, scope._native.ptr, name_chars(name), most, least))
     return list(first[0:count[0] + 1])
 
@@ -164,10 +165,10 @@ def _read_about(name: str, folder: str) -> tuple[dict[str, Any], list[File], int
 
 
 def _files_of(parts: list[dict[str, Any]], folder: str) -> list[File]:
-    files = [File(_path_of(folder, part["file"]), _number(part["shard"], _SHARDS), _number(part["shards"], _SHARDS),
+    files = [File(_path_of(folder, part["file"]), _number(part["shard"], SHARDS), _number(part["shards"], SHARDS),
                   rows=_number(part["rows"], 1 << 62), crc=_number(part["crc32c"], (1 << 32) - 1)) for part in parts]
     ends = [0, *(file.shard + file.shards for file in files)]
-    if ends[-1] != _SHARDS or ends[:-1] != [file.shard for file in files]:
+    if ends[-1] != SHARDS or ends[:-1] != [file.shard for file in files]:
         raise ValueError("its parts are not those of a whole table")
     return files
 

@@ -108,7 +108,8 @@ def has_saved(folder: str, name: str) -> bool:
 
 
 def find_models(folder: str, besides: Collection[str]) -> list[str]:
-    """Return the names of the programs' files in a folder, which end with checksums of other files, but for the names ``besides``."""
+    """Return the names of the files of programs in a folder. Such a file ends with checksums of other files. Names in ``besides`` are left
+    out."""
 
     def look() -> list[str]:
         at = {name: join(folder, *filter(None, [save]), name) for name, save in Saves(folder).files().items()
