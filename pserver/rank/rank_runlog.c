@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void add_ms(tr_text *out, const char *name, int64_t nanoseconds)
 {
@@ -161,6 +162,28 @@ static void totals(void *self, tr_text *out)
         add_wire(out, rank);
 }
 
+/* The memory of this process, with what it shares; 0: unknown. */
+static long long resident_bytes(void)
+{
+    FILE *in = fopen("/proc/self/statm", "re");
+    char  line[128] = "";
+
+    if (!in)
+        return 0;
+    const char *resident = fgets(line, sizeof line, in) ? strchr(line, ' ') : NULL;
+    fclose(in);
+    return resident ? strtoll(resident, NULL, 10) * sysconf(_SC_PAGESIZE) : 0;
+}
+
+static void add_sums(tr_text *out, const tr__rank *rank)
+{
+    tr_job_stats stats = {0};
+
+    tr_comm_stats(rank->comm, &stats);
+    tr_text_add(out, ",\"sent_bytes\":%lld,\"received_bytes\":%lld,\"memory_bytes\":%lld", (long long)stats.bytes_sent,
+                (long long)stats.bytes_received, resident_bytes());
+}
+
 static void progress(void *self, tr_text *out)
 {
     const tr__rank *rank = self;
@@ -168,13 +191,19 @@ static void progress(void *self, tr_text *out)
 
     if (rank->meter) {
         tr_text_add(out, ",\"role\":\"trainer\",\"step\":%lld", steps_of(rank->meter));
+        add_doing(out, rank->meter);
+        add_ms(out, "wait", tr_counter_get(&rank->meter->wait.sum));
+        tr_text_add(out, ",\"skipped\":%lld", (long long)tr_counter_get(&rank->skipped));
         add_loss(out, rank->meter);
     } else if (server) {
-        tr_text_add(out, ",\"role\":\"server\",\"server\":%d", rank->server_index);
+        tr_text_add(out, ",\"role\":\"server\",\"server\":%d,\"updates\":%lld", rank->server_index,
+                    (long long)tr_counter_get(&rank->applied.count));
+        add_ms(out, "idle", tr_counter_get(&rank->idle));
         add_staleness(out, server);
     } else {
         tr_text_add(out, ",\"role\":\"%s\"", role_name(rank->role));
     }
+    add_sums(out, rank);
 }
 
 void tr__rank_runlog_start(tr__rank *rank)

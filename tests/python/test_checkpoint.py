@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
+from json_support import checked
 
 import trireme as fluid
 from trireme import checkpoint as checkpoints
@@ -208,6 +209,9 @@ def test_list_and_verify(exe, tmp_path, capsys):
     exe.run(fluid.default_startup_program())
     assert cli.main(["checkpoint", "list", str(tmp_path)]) == 1
     assert cli.main(["checkpoint", "verify", str(tmp_path)]) == 1
+    capsys.readouterr()
+    assert cli.main(["checkpoint", "list", str(tmp_path), "--json"]) == 1
+    assert checked("checkpoint-list", capsys.readouterr().out)["checkpoints"] == []
     for step in (5, 6):
         fluid.io.save_checkpoint(exe, str(tmp_path), step=step)
     capsys.readouterr()
@@ -218,6 +222,10 @@ def test_list_and_verify(exe, tmp_path, capsys):
     assert cli.main(["checkpoint", "list", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     run = fluid.checkpoint.Checkpoint(str(tmp_path / "step-000000006")).run
+    assert cli.main(["checkpoint", "list", str(tmp_path), "--json"]) == 0
+    good, bad = checked("checkpoint-list", capsys.readouterr().out)["checkpoints"]
+    assert (good["step"], good["mode"], good["run"]["number"], bad["step"]) == (6, "local", f"{run:016x}", 5)
+    assert "manifest" in bad["damaged"]
     assert lines[0].endswith("  run") and f"  {run >> 40:06x}, began 20" in lines[1]
     assert lines[1].split()[0] == "6" and "local" in lines[1] and "5  damaged: " in lines[2]
     assert cli.main(["checkpoint", "verify", str(tmp_path)]) == 1

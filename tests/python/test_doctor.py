@@ -1,5 +1,6 @@
 """``trireme doctor``: what it says of installations and of the ways between ranks."""
 
+import json
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from job_support import MPIS, bad_transport, each_mpi, environment, needs_mpi
+from json_support import checked
 
 from trireme.launch import cli
 from trireme.errors import UnsupportedError
@@ -117,6 +119,21 @@ def test_output_is_understood():
     assert found.findings() == ["rank 1 (host b) has Trireme 2, rank 0 (host a) has 1: install the same on all hosts"]
     assert list(found.matrices())[:4] == ["latency of 8 bytes, us", " " * 9 + "      0 a      1 b",
                                           "      0 a        -      5.2", "      1 b      5.2        -"]
+
+
+def test_json_has_the_same_findings():
+    found = report(((0, 1), 9, 900, 1000), ((0, 2), 9, 10, 1000), ((1, 2), 9, 900, 1000))
+    checks = [doctor.Check("a", "more", "less", "do this"), doctor.Check("bcd", "x", "y")]
+    told = checked("doctor", json.dumps(doctor.as_json(checks, found, found.findings(), False)))
+    assert [one["is_well"] for one in told["checks"]] == [False, True] and told["ways"][1]["small_mb_s"] == 10
+    assert len(told["findings"]) == 1 and not told["is_well"]
+
+
+def test_json_says_why_nothing_was_measured():
+    done = diagnose("--json", "--mpirun", "/nowhere/mpirun")
+    told = checked("doctor", done.stdout)
+    assert done.returncode == 1 and not told["is_well"] and told["ways"] == []
+    assert next(one["advice"] for one in told["checks"] if one["what"] == "mpirun")
 
 
 def test_ways_alike_are_well():

@@ -8,6 +8,7 @@ import time
 
 import pytest
 from job_support import LIMIT, SCRIPT, Launched, environment, launch_under_mpi, needs_mpi
+from json_support import checked
 
 from trireme.launch import cli
 from trireme.errors import NotFoundError
@@ -380,6 +381,28 @@ def test_the_report_shows_staleness_and_hot_keys(tmp_path, capsys):
     assert "gradients by the updates that came before them: 0: 75%, 1: 25%" in text
     assert "table clicks: 20 rows, 2 kB; keys that most updates touch: 5 (95%), 17 (90%), 4 (1%)" in text
     assert text.splitlines()[-1].startswith("advice: ")
+    assert cli.main(["explain", str(tmp_path), "--json"]) == 0
+    told = checked("explain", capsys.readouterr().out)
+    assert told["staleness"] == [{"from": 0, "to": 0, "gradients": 300}, {"from": 1, "to": 1, "gradients": 100}]
+    assert told["tables"] == [{"name": "clicks", "rows": 20, "bytes": 2000, "updates": STEPS, "hot_keys": [
+        {"key": 5, "updates": 95}, {"key": 17, "updates": 90}, {"key": 4, "updates": 1}]}]
+    assert sum(part["ms"] for part in told["parts"].values()) == pytest.approx(told["step_ms"]) == 6.5
+    assert [one["traffic"]["parameters"]["messages"] for one in told["trainers"]] == [20, 20]
+
+
+def test_json_has_the_advice_that_the_page_has(tmp_path, capsys):
+    job = Job(tmp_path)
+    slow_in_computing(job)
+    assert cli.main(["explain", str(tmp_path), "--json"]) == 0
+    told = checked("explain", capsys.readouterr().out)
+    assert [f"{one['text']} (at most {one['at_most']:.0%} {one['of']})" for one in told["advice"]] == job.advice()
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    Job(empty, trainers=1).trainer(0, steps=0)
+    assert cli.main(["explain", str(empty), "--json"]) == 0
+    told = checked("explain", capsys.readouterr().out)
+    assert told["step_ms"] is None and told["advice"][0]["at_most"] is None
+    assert cli.main(["explain", str(tmp_path / "none"), "--json"]) == 2 and capsys.readouterr().out == ""
 
 
 # -- damage ------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The line that says how a job goes, and the console that it shares with the ranks."""
 
+import contextlib
 import json
 import os
 import pty
@@ -8,11 +9,12 @@ import select
 import subprocess
 import sys
 import time
+import urllib.request
 
 import pytest
-from job_support import LIMIT, SCRIPT, environment, launch_under_mpi, needs_mpi
+from job_support import LIMIT, SCRIPT, Launched, environment, needs_mpi
 
-from trireme.launch import cli
+from trireme.launch import cli, live
 from trireme.errors import InvalidArgumentError
 from trireme.launch.console import Console
 from trireme.launch.progress import Progress, median_bin, staleness_range
@@ -85,7 +87,7 @@ def test_a_trainer_that_makes_no_step_is_named(ranks):
     begin = progress._pace.begun
     tell(ranks, 2, role="trainer", step=6)                 # waits for the other one in its next step
     tell(ranks, 3, role="trainer", step=5)
-    progress._note_pace(ranks, begin)
+    progress._note(ranks, begin)
     assert progress.laggards(ranks, begin + 9) == []
     assert progress.text(ranks, begin + 12).endswith("  rank 3 (trainer 1) has been at step 5 for 12 s")
     (ranks.folder / "done.3").touch()
@@ -99,7 +101,7 @@ def test_a_trainer_that_is_far_behind_is_named(ranks):
     for second in range(3):
         tell(ranks, 2, role="trainer", step=100 * (second + 1))
         tell(ranks, 3, role="trainer", step=second + 1)
-        progress._note_pace(ranks, begin + second)
+        progress._note(ranks, begin + second)
     assert progress.laggards(ranks, begin + 2) == ["rank 3 (trainer 1) has been at step 3 for 0 s"]
 
 
@@ -107,7 +109,7 @@ def test_a_trainer_without_a_first_step_is_named(ranks):
     progress = Progress(Console(), 1)
     progress.begin(0)
     tell(ranks, 2, role="trainer", step=1)
-    progress._note_pace(ranks, progress._pace.begun)
+    progress._note(ranks, progress._pace.begun)
     assert progress.laggards(ranks, progress._pace.begun + 30) == ["rank 3 (trainer 1) has made no step for 30 s"]
 
 
@@ -116,7 +118,7 @@ def test_a_trainer_that_stays_for_the_last_checkpoint_holds_nobody_up(ranks):
     progress.begin(0)
     (ranks.folder / "left.3").write_text("5 5 1")
     tell(ranks, 2, role="trainer", step=6)
-    progress._note_pace(ranks, progress._pace.begun)
+    progress._note(ranks, progress._pace.begun)
     assert progress.laggards(ranks, progress._pace.begun + 30) == ["rank 2 (trainer 0) has been at step 6 for 30 s"]
 
 
@@ -134,7 +136,7 @@ class Leaving:
     def look(self, seconds, **steps):
         for name, step in steps.items():
             tell(self.ranks, int(name[1:]), role="trainer", step=step)
-        self.progress._note_pace(self.ranks, self.begin + seconds)
+        self.progress._note(self.ranks, self.begin + seconds)
         return self.progress._early_exits.news(self.ranks, self.begin + seconds)
 
 
@@ -196,6 +198,46 @@ def test_old_logs_go_and_nothing_else(tmp_path):
     assert json.loads((tmp_path / "launcher.jsonl").read_text())["servers"] == 1
 
 
+# -- the same for Prometheus -------------------------------------------------------------------------------------------
+
+
+def test_a_rank_that_tells_nothing_grows_old_and_one_without_a_step_quiet(ranks, monkeypatch):
+    job = live.Live("train.py")
+    progress = Progress(Console(), 0, job)
+    progress.begin(0)
+    clock = [100.0]
+    monkeypatch.setattr(live.time, "monotonic", lambda: clock[0])
+    for second in range(8):
+        if second < 4:
+            tell(ranks, 2, role="trainer", step=10 * second, doing="wait", wait_ms=500 * second)
+        tell(ranks, 0, role="server", server=0, updates=10 * second, idle_ms=0)
+        tell(ranks, 3, role="trainer", step=min(second, 1), doing="script", loss=float("inf"), memory_bytes=1 << 20)
+        for rank in (0, 2, 3):                         # each write of the file counts, also where it says the same
+            os.utime(ranks.folder / f"progress.{rank}", (0, second if rank != 2 else min(second, 3)))
+        clock[0] = 100.0 + second
+        progress._note(ranks, clock[0])
+    server, stopped, hangs = job.now.ranks
+    assert [(one.role, one.index, one.age, one.quiet) for one in job.now.ranks] == [
+        ("server", 0, 0.0, None), ("trainer", 0, 4.0, 4.0), ("trainer", 1, 0.0, 6.0)]
+    assert server.rate == 10 and stopped.step == 30 and hangs.memory == 1 << 20 and 0 < stopped.wait < 0.5
+    (ranks.folder / "left.2").write_text("30 30 1")
+    progress._note(ranks, clock[0])
+    assert job.now.ranks[1].quiet is None              # it makes no more steps
+
+
+def test_deaths_and_restarts_are_counted_over_all_starts(ranks):
+    job = live.Live("train.py")
+    progress = Progress(Console(), 0, job)
+    for start in range(2):
+        progress.begin(start)
+        tell(ranks, 4, role="server", server=1, updates=5)             # the standby has become a server
+        (ranks.folder / "lost.1").write_text("killed")
+        progress._note(ranks, 0.0)
+    assert job.now.restarts == 1 and job.now.deaths == {"server": 2, "trainer": 0, "standby": 0, "replica": 0}
+    assert job.now.wanted == {"server": 2, "trainer": 2, "standby": 1, "replica": 0}
+    assert job.now.living == {"server": 2, "trainer": 2, "standby": 0, "replica": 0}
+
+
 # -- jobs -----------------------------------------------------------------------------------------------------------
 
 
@@ -203,7 +245,22 @@ def test_old_logs_go_and_nothing_else(tmp_path):
 @pytest.mark.mpi
 def test_a_job_says_how_far_it_is_and_leaves_logs(tmp_path):
     script = SCRIPT.with_name("paced.py")
-    text = launch_under_mpi(1, 2, "--steps", 60, "--sleep", 0.04, script=script, options=("--progress", 0.5, "--log", tmp_path / "logs"))
+    job = Launched(1, 2, "--steps", 60, "--sleep", 0.04, script=script, replacements=True,
+                   options=("--progress", 0.5, "--log", tmp_path / "logs", "--metrics-port", 0))
+    where = re.search(r"http://127\.0\.0\.1:\d+/metrics", job.process.stdout.readline())[0]
+    numbers = [""]
+
+    def has_steps():
+        with contextlib.suppress(OSError):             # the job has ended
+            numbers.append(urllib.request.urlopen(where, timeout=LIMIT).read().decode())
+        return all(re.search(rf'^trireme_steps_total{{.*"{rank}",role="{role}"}} [1-9]', numbers[-1], re.M)
+                   for rank, role in ((0, "server"), (0, "trainer"), (1, "trainer")))
+
+    job.wait_for(has_steps, "numbers of steps")
+    assert 'trireme_ranks{role="standby"} 1.0' in numbers[-1] and "trireme_restarts_total 0.0" in numbers[-1]
+    assert re.search(r'^trireme_resident_memory_bytes{.*role="server"} [1-9]', numbers[-1], re.M)
+    code, text = job.end()
+    assert code == 0, text
     lines = re.findall(r"^trireme launch: (step .*)$", text, re.M)
     whole = r"step \d+  [\d.]+ steps/s  loss [\d.]+  2 trainers  1 server  1 standby"
     assert any(re.fullmatch(whole, line) for line in lines), text                  # one at the end may have a trainer less

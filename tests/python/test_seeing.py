@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import trireme as fluid
+from json_support import checked
 from trireme.native import errors, optional
 from trireme.launch.cli import main
 from trireme.launch import logs
@@ -89,13 +90,17 @@ def test_a_narrow_terminal_cuts_no_figure(tmp_path: Path, capsys: pytest.Capture
     assert "50%" in row and "100" in row.split()
 
 
+def served(folder: Path, port: int = 0) -> tuple:
+    return metrics.serve(lambda: metrics.of_logs(str(folder)), port, metrics.ADDRESS, "trireme metrics")
+
+
 def test_prometheus_is_served_on_this_host_alone(tmp_path: Path) -> None:
-    server, thread, port = metrics.serve(str(write_logs(tmp_path / "logs")), 0, metrics.ADDRESS)
+    server, thread, port = served(write_logs(tmp_path / "logs"))
     try:
         assert server.server_address[0] == "127.0.0.1"
         text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20).read().decode()
         with pytest.raises(errors.FileError, match=f"cannot listen on 127.0.0.1, port {port}"):
-            metrics.serve(str(tmp_path / "logs"), port, metrics.ADDRESS)
+            served(tmp_path / "logs", port)
     finally:
         server.shutdown()
         thread.join(20)
@@ -103,6 +108,23 @@ def test_prometheus_is_served_on_this_host_alone(tmp_path: Path) -> None:
     assert f'trireme_steps_total{{host="{host}",index="0",role="trainer"}} 100.0' in text
     assert f'trireme_loss{{host="{host}",index="0",role="trainer"}} 0.0909' in text
     assert 'trireme_skipped_steps_total' in text and "trireme_restarts_total 0.0" in text
+
+
+def test_metrics_print_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["metrics", str(write_logs(tmp_path / "logs")), "--json"]) == 0
+    told = checked("metrics", capsys.readouterr().out)
+    assert [(one["role"], one["index"], one["steps_total"], one["skipped_steps_total"]) for one in told["ranks"]] == [
+        ("trainer", 0, 100, 0), ("trainer", 1, 100, 1), ("server", 0, 100, None)]
+    assert all(one["last_line_seconds"] is not None for one in told["ranks"])
+    assert main(["metrics", str(write_logs(tmp_path / "over", ends=True)), "--json"]) == 0
+    assert [one["last_line_seconds"] for one in checked("metrics", capsys.readouterr().out)["ranks"][:2]] == [None, None]
+    assert main(["metrics", str(tmp_path), "--json"]) == 0
+    assert checked("metrics", capsys.readouterr().out)["ranks"] == []
+
+
+def test_the_page_of_metrics_lists_each_of_them() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "seeing.md").read_text()
+    assert set(re.findall(r"`trireme_(\w+)`", page)) == set(metrics.ABOUT)
 
 
 def strange_logs(folder: Path) -> Path:
@@ -133,7 +155,7 @@ def test_observers_read_regular_files_alone(tmp_path: Path, command: list[str]) 
 
 
 def test_prometheus_reads_regular_files_alone(tmp_path: Path) -> None:
-    server, thread, port = metrics.serve(str(strange_logs(tmp_path / "logs")), 0, metrics.ADDRESS)
+    server, thread, port = served(strange_logs(tmp_path / "logs"))
     try:
         assert "trireme_steps_total" in urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20).read().decode()
     finally:
@@ -144,7 +166,7 @@ def test_prometheus_reads_regular_files_alone(tmp_path: Path) -> None:
 def test_silent_connections_end_and_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics._Handler, "timeout", 0.2)
     monkeypatch.setattr(metrics._Server, "_places", threading.BoundedSemaphore(4))
-    server, thread, port = metrics.serve(str(write_logs(tmp_path / "logs")), 0, metrics.ADDRESS)
+    server, thread, port = served(write_logs(tmp_path / "logs"))
     try:
         silent = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(40)]
         silent[0].sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n")

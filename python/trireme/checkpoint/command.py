@@ -6,10 +6,11 @@ import itertools
 import os
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .._core import lib
 from ..native.errors import InvalidArgumentError, check
+from ..native.json_text import print_json
 from ..native.names import path_chars
 from ..parameters.table_files import SHARDS
 from ..stores.names import absolute
@@ -23,9 +24,12 @@ if TYPE_CHECKING:
 _AT_A_TIME = 64 << 20                  # bytes of a table's rows that `diff` compares at a time
 
 
-def command_list(folder: str) -> int:
-    """Print a line for each checkpoint of a folder, the newest first. Return the exit code."""
+def command_list(folder: str, is_json: bool = False) -> int:
+    """Print a line for each checkpoint of a folder, the newest first. Return the exit code. ``is_json``: print an object."""
     found = steps(folder)
+    if is_json:
+        print_json({"schema": 1, "folder": folder, "checkpoints": [_as_json(folder, step) for step in found]})
+        return int(not found)
     if not found:
         print(f"there is no checkpoint in {folder}")
         return 1
@@ -40,6 +44,19 @@ def command_list(folder: str) -> int:
               f"{sum(table.rows for table in one.tables.values()):>10}  {one.parts:>5}  "
               f"{_rows(one):>18}  {shown(one.mode):15}  {_run(one)}")
     return 0
+
+
+def _as_json(folder: str, step: int) -> dict[str, Any]:
+    """Return what ``--json`` prints of a checkpoint: docs/json.md."""
+    path = path_of(folder, step)
+    try:
+        one = Checkpoint(path)
+    except (InvalidArgumentError, OSError, RuntimeError) as error:
+        return {"step": step, "path": path, "damaged": str(error).splitlines()[0]}
+    run = {"number": f"{one.run:016x}", "began_s": one.run_began, "command": one.command or None} if one.run else None
+    return {"step": step, "path": path, "damaged": None, "written_s": one.created, "bytes": one.nbytes, "arrays": len(one.arrays),
+            "rows": sum(table.rows for table in one.tables.values()), "parts": one.parts, "base_step": one.base_step,
+            "row_type": one.row_type, "mode": one.mode, "run": run}
 
 
 def _rows(one: Checkpoint) -> str:

@@ -353,10 +353,14 @@ def _nothing_found(figures: Figures) -> str:
             + ", ".join(f"{words} {share:.0%}" for share, words in parts[:3]))
 
 
+def all_advice(figures: Figures) -> list[Advice]:
+    """Return what is worth a word, the greatest saving first."""
+    found = (one for one in (rule(figures) for rule in RULES) if one is not None and one.bound >= ENOUGH)
+    return sorted(found, key=lambda one: -one.bound)[:MOST]
+
+
 def advice_of(figures: Figures) -> list[str]:
     """Return lines of advice, the greatest saving first; at least one line."""
-    found = sorted((one for one in (rule(figures) for rule in RULES) if one is not None and one.bound >= ENOUGH),
-                   key=lambda one: -one.bound)
-    if found:
-        return [str(one) for one in found[:MOST]]
+    if found := all_advice(figures):
+        return [str(one) for one in found]
     return [_nothing_found(figures) if figures.trainers else "no trainer has ended a step: there is nothing to say"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import itertools
 import os
 import re
@@ -27,6 +28,8 @@ from .option_types import number_from, text_of, threads, whole_from
 
 if TYPE_CHECKING:
     from .mpi import Layout
+
+AS_JSON = "print the same as JSON (docs/json.md)"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -187,6 +190,10 @@ def add_launch(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--progress", type=number_from(0), metavar="SECONDS",
                         help="a line about the job so often, 0 for none (default: 1 on a "
                         "terminal, where it is rewritten in place, else 30)")
+    parser.add_argument("--metrics-port", type=whole_from(0), metavar="N",
+                        help="serve the job's numbers to Prometheus at http://ADDRESS:N/metrics while it runs (default: not; 0: any port)")
+    parser.add_argument("--metrics-address", type=text_of("address"), default="127.0.0.1", metavar="A",
+                        help="to listen on (default: 127.0.0.1, this host alone; 0.0.0.0 is every network)")
     parser.add_argument("--dry-run", action="store_true", help="print the mpirun line and stop")
     parser.add_argument("script", help="Python script, or a saved job for trireme-trainer")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
@@ -199,6 +206,7 @@ def add_explain(commands: argparse._SubParsersAction[_Parser]) -> None:
         description="Read the logs that `trireme launch --log DIR` has written, also while the job runs or after it was killed: where a "
                     "step's time went, which rank was waited for, and lines of advice with what each could bring at most.")
     parser.add_argument("folder", metavar="DIR")
+    parser.add_argument("--json", action="store_true", help=AS_JSON)
     parser.set_defaults(run=run_explain, parser=parser)
 
 
@@ -240,6 +248,7 @@ def add_doctor(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--slack", type=number_from(1), metavar="FACTOR",
                         help="how many times slower than the best a way may be (default: 3)")
     parser.add_argument("--timeout", type=number_from(0, True), metavar="SECONDS", help="end the measurement after so long")
+    parser.add_argument("--json", action="store_true", help=AS_JSON)
     parser.set_defaults(run=run_doctor, parser=parser)
 
 
@@ -254,6 +263,7 @@ def add_checkpoint(commands: argparse._SubParsersAction[_Parser]) -> None:
     diff = actions.add_parser("diff", help="say what differs between two; exit code 1 when something does")
     for action in (listing, verify, export, compact, diff):
         action.add_argument("folder", metavar="DIR")
+    listing.add_argument("--json", action="store_true", help=AS_JSON)
     for action in (verify, export, compact):
         action.add_argument("--step", type=whole_from(0), metavar="N", help="which one (verify: all; else the newest valid one)")
     diff.add_argument("other", metavar="DIR", help="another folder, or another checkpoint, DIR/step-000000123")
@@ -279,7 +289,9 @@ def add_observers(commands: argparse._SubParsersAction[_Parser]) -> None:
     metrics.add_argument("--address", type=text_of("address"), default="127.0.0.1", metavar="A",
                          help="to listen on (default: 127.0.0.1, this host alone; "
                          "0.0.0.0 is every network)")
-    metrics.set_defaults(run=lambda options: _observer("metrics").command(options.folder, options.port, options.address), parser=metrics)
+    metrics.add_argument("--json", action="store_true", help=AS_JSON + ", and serve nothing")
+    metrics.set_defaults(run=lambda options: _observer("metrics").command(options.folder, options.port, options.address, options.json),
+                         parser=metrics)
     plot = commands.add_parser("plot", help="make a report with pictures of a job",
                                description="Draw what the logs of `trireme launch --log DIR` hold, as one HTML file.")
     plot.add_argument("folder", metavar="DIR")
@@ -354,7 +366,7 @@ def run_checkpoint(options: argparse.Namespace) -> int:
     from ..checkpoint.kinds import KINDS
 
     if options.action == "list":
-        return command.command_list(options.folder)
+        return command.command_list(options.folder, options.json)
     if options.action == "verify":
         return command.command_verify(options.folder, options.step)
     if options.action == "compact":
@@ -368,7 +380,7 @@ def run_checkpoint(options: argparse.Namespace) -> int:
 def run_explain(options: argparse.Namespace) -> int:
     from . import explain
 
-    return explain.command(options.folder)
+    return explain.command(options.folder, options.json)
 
 
 def run_doctor(options: argparse.Namespace) -> int:
@@ -377,7 +389,7 @@ def run_doctor(options: argparse.Namespace) -> int:
     if options.ranks < 0 or options.ranks == 1:
         raise InvalidArgumentError(f"trireme doctor: {options.ranks} ranks have no way between them")
     layout = replace(where(options), trainers=options.ranks)
-    return doctor.diagnose(layout, mpirun=options.mpirun, timeout=options.timeout,
+    return doctor.diagnose(layout, mpirun=options.mpirun, timeout=options.timeout, is_json=options.json,
                            **{} if options.slack is None else {"slack": options.slack})
 
 
@@ -436,7 +448,9 @@ def run_launch(options: argparse.Namespace) -> int:
                     compress_parameters=options.compress_parameters, restarts=options.restarts, checkpoints=checkpoints, log=options.log,
                     progress=progress_seconds(options.progress), standbys_for=options.standbys_for, on_nan=options.on_nan,
                     check_nan=options.check_nan,
-                    matmul_precision=options.matmul_precision, server_threads=options.server_threads)
+                    matmul_precision=options.matmul_precision, server_threads=options.server_threads,
+                    serving=None if options.metrics_port is None else functools.partial(
+                        _observer("metrics").serving, port=options.metrics_port, address=options.metrics_address))
     if behind := options.parser.own_among(options.args):
         print(f"trireme launch: {', '.join(behind)} after {options.script} goes to the script; an option of the launcher stands before it: "
               f"trireme launch {behind[0]} ... {options.script}", file=sys.stderr)

@@ -12,9 +12,11 @@ import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..native import threads
 from ..native.errors import TriremeError
+from ..native.json_text import print_json
 from ..native.precision import bfloat16_way
 from . import mpi as mpis
 from . import probe
@@ -180,24 +182,50 @@ def table(checks: list[Check]) -> str:
     return "\n".join(lines)
 
 
-def diagnose(layout: Layout, *, mpirun: str | None = None, slack: float = probe.SLACK, timeout: float | None = None) -> int:
+def diagnose(layout: Layout, *, mpirun: str | None = None, slack: float = probe.SLACK, timeout: float | None = None,
+             is_json: bool = False) -> int:
     """Print the findings. Return 0 when all is well, else 1. ``layout.trainers`` is the number of ranks to measure between. 0: one on
-    each host, or two on a single host.
+    each host, or two on a single host. ``is_json``: print an object at the end instead (docs/json.md).
     """
+    def say(text: str) -> None:
+        if not is_json:
+            print(text, flush=True)
+
     checks = installation(mpirun, layout.way)
-    print(table(checks), flush=True)
+    say(table(checks))
+    report, findings = _measured(layout, checks, mpirun, timeout, slack, say)
+    if report:
+        say("\n" + "\n".join(report.matrices()))
+        say("\n" + "\n".join([f"WRONG {text}" for text in findings]
+                             or [f"ok    {len(report.ways)} ways between {len(report.hosts)} ranks, all bytes right"]))
+    is_well = not findings and not any(check.advice for check in checks)
+    if is_json:
+        print_json(as_json(checks, report, findings, is_well))
+    return int(not is_well)
+
+
+def _measured(layout: Layout, checks: list[Check], mpirun: str | None, timeout: float | None, slack: float,
+              say: Callable[[str], None]) -> tuple[probe.Report | None, list[str]]:
+    """Measure between the ranks. Return the report, None where nothing could be measured, and what is wrong."""
     if any(check.advice for check in checks if check.what in ("mpirun", "its library", "server program", "environment")):
-        print("\nno job can be started; nothing was measured")
-        return 1
+        say("\nno job can be started; nothing was measured")
+        return None, []
     count = len(layout.slots()) if layout.is_remote else 1
     ranks = layout.trainers or max(2, count)
     try:
         report = probe.run(Layout(0, ranks, layout.hosts, layout.hostfile, layout.ssh, transport=layout.transport), mpirun, timeout)
     except TriremeError as error:
-        print(f"\nWRONG {error}")
-        return 1
-    print("\n" + "\n".join(report.matrices()))
-    findings = report.findings(slack)
-    print("\n" + "\n".join([f"WRONG {text}" for text in findings]
-                           or [f"ok    {len(report.ways)} ways between {ranks} ranks, all bytes right"]))
-    return int(bool(findings) or any(check.advice for check in checks))
+        say(f"\nWRONG {error}")
+        return None, [str(error)]
+    return report, report.findings(slack)
+
+
+def as_json(checks: list[Check], report: probe.Report | None, findings: list[str], is_well: bool) -> dict[str, Any]:
+    """Return what ``--json`` prints: docs/json.md."""
+    return {"schema": 1, "is_well": is_well,
+            "checks": [{"what": check.what, "expected": check.expected, "got": check.got, "is_well": not check.advice,
+                        "advice": check.advice} for check in checks],
+            "hosts": report.hosts if report else [],
+            "ways": [{"ranks": list(way.ranks), "latency_us": way.latency, "small_mb_s": way.small, "large_mb_s": way.large}
+                     for way in (report.ways if report else [])],
+            "findings": findings}

@@ -11,8 +11,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from .advice import advice_of
+from ..native.json_text import print_json
+from .advice import advice_of, all_advice
 from .figures import TRAFFIC_CLASSES, Figures, Trainer, figures_of
 from .logs import Logs, read
 from .progress import staleness_range
@@ -148,7 +150,39 @@ def report(logs: Logs) -> str:
     return "\n".join([*lines, *(f"advice: {line}" for line in advice_of(figures))])
 
 
-def command(folder: str) -> int:
-    """``trireme explain``: print the page; return the exit code."""
-    print(report(read(folder)))
+def as_json(logs: Logs) -> dict[str, Any]:
+    """Return what ``--json`` prints: docs/json.md."""
+    figures = figures_of(logs)
+    parts = {part: {"ms": figures.mean(part), "share": figures.share(part)} for part, _ in _PARTS} if figures.trainers else {}
+    return {"schema": 1, "folder": str(logs.folder), "mode": figures.mode.text, "compress": figures.compress,
+            "compress_parameters": figures.compress_parameters, "restarts": logs.restarts, "seconds": figures.seconds,
+            "notes": logs.remarks, "step_ms": figures.mean("step") if figures.trainers else None, "parts": parts,
+            "trainers": [_trainer_as_json(one, figures) for one in figures.all_trainers],
+            "servers": [{"index": one.index, "host": one.host, "updates": one.updates, "apply_ms": one.apply, "idle": one.idle,
+                         "received_bytes": one.received, "sent_bytes": one.sent, "waited_for": one.wait_share} for one in figures.servers],
+            "staleness": [{"from": staleness_range(bin)[0], "to": staleness_range(bin)[1], "gradients": count}
+                          for bin, count in enumerate(figures.staleness) if count],
+            "dropped": figures.dropped, "skipped": figures.skipped,
+            "tables": [{"name": name, "rows": rows, "bytes": bytes, "updates": updates,
+                        "hot_keys": [{"key": key, "updates": count} for key, count in hot]}
+                       for name, rows, bytes, hot, updates in figures.tables],
+            "advice": [{"text": one.text, "at_most": one.bound, "of": one.of} for one in all_advice(figures)]
+            or [{"text": text, "at_most": None, "of": None} for text in advice_of(figures)]}
+
+
+def _trainer_as_json(one: Trainer, figures: Figures) -> dict[str, Any]:
+    times = {f"{part}_ms": getattr(one, part) for part in ("step", *(part for part, _ in _PARTS), "late", "moving")}
+    classes = {kind: {"bytes": one.bytes_by_class.get(kind, 0.0), "messages": one.messages_by_class.get(kind, 0.0)}
+               for kind in TRAFFIC_CLASSES}
+    return {"index": one.index, "host": one.host, "steps": one.steps, **times, "bytes": one.bytes, "messages": one.messages,
+            "traffic": classes, "doing": one.doing, "quiet_seconds": one.quiet, "is_stalled": one in figures.stalled,
+            "has_ended": one.has_ended}
+
+
+def command(folder: str, is_json: bool = False) -> int:
+    """``trireme explain``: print the page, or the same as JSON; return the exit code."""
+    if is_json:
+        print_json(as_json(read(folder)))
+    else:
+        print(report(read(folder)))
     return 0

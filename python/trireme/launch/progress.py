@@ -7,22 +7,18 @@ Each rank writes its newest figures, ``progress.RANK`` in the job's folder, once
 
 from __future__ import annotations
 
-import contextlib
-import json
 import time
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import NamedTuple
 
 from .console import Console
 from .early_exits import EarlyExits
+from .live import Live
 from .notices import Notice
-from .numbers import number_of, numbers_of, whole_of
+from .told import Told, read
 from .watch import Ranks
 
 ON_TERMINAL, IN_LOG = 1.0, 30.0        # seconds from one line to the next
 _LOOK = 1.0                            # seconds from one look at the ranks' steps to the next
-_BINS = 16                             # of a server's staleness
 STILL, _FAR = 10.0, 100                # seconds without a step, and steps after the first, after which a trainer is named
 _WINDOW = 10.0                         # bins of a server's staleness
 
@@ -80,32 +76,11 @@ def _plural(count: int, of: int, noun: str) -> str:
     return f"{how_many} {noun}" + "s" * (of != 1 or count != 1)
 
 
-class _Told(NamedTuple):
-    """The newest figures of a rank."""
-
-    rank: int
-    role: str
-    step: int
-    loss: float | None
-    staleness: list[int]
-
-
-def _read(path: Path) -> _Told | None:
-    with contextlib.suppress(OSError, ValueError, RecursionError):
-        told = json.loads(path.read_text(errors="replace"))
-        if isinstance(told, dict):
-            loss = told.get("loss")
-            return _Told(whole_of(told.get("rank"), -1), str(told.get("role")), whole_of(told.get("step")),
-                         float(loss) if isinstance(loss, float) else number_of(loss) if isinstance(loss, int) else None,
-                         [int(count) for count in numbers_of(told.get("staleness"))][:_BINS])
-    return None
-
-
 class Progress:
-    """``every``: seconds from one line to the next; 0: there is none."""
+    """``every``: seconds from one line to the next; 0: there is none. ``live``: gets the same figures, once a second."""
 
-    def __init__(self, console: Console, every: float = 0.0) -> None:
-        self.console, self.every = console, every
+    def __init__(self, console: Console, every: float = 0.0, live: Live | None = None) -> None:
+        self.console, self.every, self.live = console, every, live
         self.restarts = 0
         self._said = time.monotonic()
         self._steps: list[tuple[float, int]] = []      # time and step
@@ -119,13 +94,15 @@ class Progress:
         self._steps.clear()
         self._pace = Pace(time.monotonic())
         self._early_exits.begin()
+        if self.live:
+            self.live.begin(restarts)
 
     def look(self, ranks: Ranks) -> None:
         """Print how far the job is, if a line is due."""
         now = time.monotonic()
         if now - self._looked >= _LOOK:
             self._looked = now
-            self._note_pace(ranks, now)
+            self._note(ranks, now)
         for text in self._early_exits.news(ranks, now):
             self.console.say(text)
         if self.every <= 0 or now - self._said < self.every:
@@ -135,10 +112,13 @@ class Progress:
         if text:
             self.console.show(text)
 
-    def _note_pace(self, ranks: Ranks, now: float) -> None:
-        for one in filter(None, map(_read, ranks.paths(Notice.PROGRESS))):
+    def _note(self, ranks: Ranks, now: float) -> None:
+        all_told = [one for one in map(read, ranks.paths(Notice.PROGRESS)) if one]
+        for one in all_told:
             if one.role == "trainer":
                 self._pace.note(one.rank, one.step, now)
+        if self.live:
+            self.live.note(ranks, all_told, now)
 
     def laggards(self, ranks: Ranks, now: float, still_for: float = STILL) -> list[str]:
         """Return a text for each trainer that has made no step for so long or is far behind."""
@@ -151,7 +131,7 @@ class Progress:
 
     def text(self, ranks: Ranks, now: float) -> str:
         """Return the line; "" before any trainer trains."""
-        told = [one for one in map(_read, ranks.paths(Notice.PROGRESS)) if one]
+        told = [one for one in map(read, ranks.paths(Notice.PROGRESS)) if one]
         trainers = [one for one in told if one.role == "trainer" and ranks.is_alive(one.rank)]
         steps = [one.step for one in trainers]
         if not steps or not max(steps):
@@ -185,7 +165,7 @@ class Progress:
                 _plural(standbys, standbys, "standby") if standbys else ""]
 
     @staticmethod
-    def _staleness(servers: list[_Told]) -> list[str]:
+    def _staleness(servers: list[Told]) -> list[str]:
         """Return the staleness; mode sync has none."""
         bins = add_bins(one.staleness for one in servers)
         if not any(bins[1:]):

@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -27,6 +27,7 @@ from . import mpi as mpis
 from .claims import claimed
 from .console import Console
 from .hosts import Hosts, hosts_of
+from .live import Live
 from .mpi import Layout, Mpi
 from .pipes import WRAPPER
 from .programs import is_saved_job, loopback_library, server_program, standby_command, trainer_command
@@ -49,6 +50,10 @@ _TURN, _CALM = 0.02, 0.1               # seconds between two looks: while ranks 
 _PREFIX, _PREFIX_HOSTS, _STATE = "trireme-job-", "trireme-hosts-", "trireme-state-"
 # Variables that ranks of other hosts get begin like this.
 _EXPORTED = ("TRIREME_", "PYTHON", "AWS_", "GOOGLE_", "CLOUD_STORAGE_", "HADOOP_", "CLASSPATH", "JAVA_HOME", "ARROW_LIBHDFS_DIR", "KRB5")
+
+
+# Serves the job's numbers while the context lasts, which says where.
+Serving = Callable[[Live], contextlib.AbstractContextManager[str]]
 
 
 @dataclass
@@ -143,7 +148,7 @@ class Launch:
                  timeout: float | None = None, tag_output: bool = False, mode: str | None = None, compress: str | None = None,
                  compress_parameters: str | None = None, restarts: int = 3, checkpoints: Checkpoints | None = None, log: str | None = None,
                  progress: float = 0.0, standbys_for: str = "all", on_nan: str | None = None, check_nan: bool = False,
-                 matmul_precision: str | None = None, server_threads: int = 0) -> None:
+                 matmul_precision: str | None = None, server_threads: int = 0, serving: Serving | None = None) -> None:
         check_folder()
         left: list[str] = []
         if words := rank_words():
@@ -178,7 +183,8 @@ class Launch:
         self.checkpoints.check()
         self.console = Console(is_live=progress > 0 and Console.is_terminal(), tags=tag_output)
         self.log = RunLog(log, self.console)
-        self.progress = Progress(self.console, progress)
+        self.serving, self.live = serving, Live(os.path.basename(script[0])) if serving else None
+        self.progress = Progress(self.console, progress, self.live)
         self.mpi: Mpi = mpis.find(mpirun, layout.way)
         mpis.check_mixture(self.mpi, os.environ.get("LD_LIBRARY_PATH", ""))
         if left:
@@ -208,7 +214,7 @@ class Launch:
         env.update(settings(self))
         env.update(self.checkpoints.environment())
         env.update(self.log.environment())
-        env["TRIREME_PROGRESS"] = str(int(self.progress.every > 0 or self.timeout is not None))
+        env["TRIREME_PROGRESS"] = str(int(self.progress.every > 0 or self.timeout is not None or self.live is not None))
         # mpirun gives every rank a terminal. Only the launcher knows whether a user looks at one.
         env["TRIREME_TERMINAL"] = str(int(os.isatty(1)))
         cores, count = (hosts.cores(), hosts.count) if hosts else (len(os.sched_getaffinity(0)), 1)
@@ -254,7 +260,10 @@ class Launch:
         """Run the job, and start it again when a process has died. Return the exit code."""
         with claimed(checkpoint=self.checkpoints.folder or os.environ.get("TRIREME_CHECKPOINT") or None, log=self.log.folder):
             self.checkpoints.check_run(self.script)
-            return self._run()
+            with self.serving(self.live) if self.serving and self.live else contextlib.nullcontext() as where:
+                if where:
+                    self.console.say(where)
+                return self._run()
 
     def _run(self) -> int:
         with _signals() as caught, self.console.opened(self.output.fileno() if self.output else 1):

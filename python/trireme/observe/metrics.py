@@ -1,6 +1,7 @@
-"""``trireme metrics DIR``: a job's numbers for Prometheus, over HTTP.
+"""A job's numbers for Prometheus, over HTTP: ``trireme metrics DIR`` reads them from logs, ``trireme launch --metrics-port`` has them from
+the ranks.
 
-Nobody serves them unless this command is run, and it listens on this host alone unless it is told an address.
+Nobody serves them unless one of both is asked for, and it listens on this host alone unless it is told an address.
 """
 
 from __future__ import annotations
@@ -10,69 +11,125 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
+from ..launch.live import JobNow, Live, RankNow
 from ..native.errors import FileError, NotFoundError
+from ..native.json_text import print_json
 from ..native.optional import load
-from .view import view_of
+from .view import Rank, View, view_of
 
 PORT, ADDRESS = 9464, "127.0.0.1"
 PATIENCE = 10.0                        # seconds
 MOST_CONNECTIONS = 32
 
 
-class Collector:
-    """Reads the logs at each scrape."""
+Job = View | JobNow                    # read from logs, or known to the launcher
 
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-        self._core = load("prometheus_client.core", "trireme metrics")
+
+def numbers_of_rank(rank: Rank | RankNow) -> dict[str, float | None]:
+    """Return a rank's numbers by the names of their metrics."""
+    has_ended = isinstance(rank, Rank) and rank.has_ended
+    return {"steps_total": rank.step, "steps_per_second": rank.rate, "wait_ratio": rank.wait, "resident_memory_bytes": rank.memory,
+            "sent_bytes_total": rank.sent, "received_bytes_total": rank.received,
+            "skipped_steps_total": rank.skipped if rank.role == "trainer" else None, "loss": rank.loss,
+            "last_line_seconds": None if has_ended else rank.age, "quiet_seconds": rank.quiet}
+
+
+ABOUT = {
+    "steps_total": "Steps of a trainer, updates of a server",
+    "steps_per_second": "Steps of a trainer, updates of a server, in a second",
+    "wait_ratio": "Share of the time in which a trainer waits for servers, a server for gradients",
+    "resident_memory_bytes": "Resident memory",
+    "sent_bytes_total": "Bytes sent",
+    "received_bytes_total": "Bytes received",
+    "skipped_steps_total": "Steps left out since gradients were not finite",
+    "loss": "The newest loss that the script has fetched",
+    "last_line_seconds": "Seconds since the rank's last sign of life",
+    "quiet_seconds": "Seconds since a trainer's last step",
+    "restarts_total": "Starts of the job after the first",
+    "deaths_total": "Ranks whose death the others survived",
+    "ranks": "Living ranks",
+    "wanted_ranks": "Ranks that the job was started with",
+    "job_start_time_seconds": "When the job was launched, since 1970",
+    "job_info": "The job's script",
+}
+
+
+class Collector:
+    """Reads the job at each scrape. ``read`` returns None where it has not begun."""
+
+    def __init__(self, read: Callable[[], Job | None], who: str) -> None:
+        self._read, self._core = read, load("prometheus_client.core", who)
+
+    def _family(self, name: str, labels: Sequence[str] = ()) -> Any:
+        kind = self._core.CounterMetricFamily if name.endswith("_total") else self._core.GaugeMetricFamily
+        return kind(f"trireme_{name}", ABOUT[name], labels=labels)
 
     def collect(self) -> Iterator[Any]:
-        counter, gauge = self._core.CounterMetricFamily, self._core.GaugeMetricFamily
-        try:
-            view = view_of(self.folder)
-        except NotFoundError:                          # the job has not begun
+        job = self._read()
+        if job is None:
             return
-        labels = ["role", "index", "host"]
-        families = {
-            "steps": counter("trireme_steps", "Steps of a trainer, updates of a server", labels=labels),
-            "rate": gauge("trireme_steps_per_second", "Steps of a trainer, updates of a server, in a second", labels=labels),
-            "wait": gauge("trireme_wait_ratio", "Share of the time in which a trainer waits for servers, a server for gradients",
-                          labels=labels),
-            "memory": gauge("trireme_resident_memory_bytes", "Resident memory of ranks of this host", labels=labels),
-            "sent": counter("trireme_sent_bytes", "Bytes sent", labels=labels),
-            "received": counter("trireme_received_bytes", "Bytes received", labels=labels),
-            "skipped": counter("trireme_skipped_steps", "Steps left out since gradients were not finite", labels=labels),
-            "loss": gauge("trireme_loss", "The newest loss that the script has fetched", labels=labels),
-            "age": gauge("trireme_last_line_seconds", "Seconds since the rank's last line", labels=labels)}
-        for rank in view.ranks:
-            whose = [rank.role, str(rank.index), rank.host]
-            numbers = {"steps": rank.step, "rate": rank.rate, "wait": rank.wait, "memory": rank.memory, "sent": rank.sent,
-                       "received": rank.received,
-                       "skipped": rank.skipped if rank.role == "trainer" else None, "loss": rank.loss, "age": rank.age}
-            for name, value in numbers.items():
-                if value is not None:
-                    families[name].add_metric(whose, value)
-        yield from families.values()
-        yield counter("trireme_restarts", "Starts of the job after the first", value=view.logs.restarts)
+        shown = [(rank, numbers_of_rank(rank)) for rank in job.ranks]
+        for name in list(ABOUT)[:10]:
+            family = self._family(name, ["role", "index", "host"])
+            for rank, numbers in shown:
+                if (value := numbers[name]) is not None:
+                    family.add_metric([rank.role, str(rank.index), rank.host], value)
+            yield family
+        yield self._one("restarts_total", job.restarts)
+        if isinstance(job, JobNow):
+            yield from self._of_launcher(job)
+
+    def _of_launcher(self, job: JobNow) -> Iterator[Any]:
+        for name, counts in (("deaths_total", job.deaths), ("ranks", job.living), ("wanted_ranks", job.wanted)):
+            family = self._family(name, ["role"])
+            for role, count in counts.items():
+                family.add_metric([role], count)
+            yield family
+        yield self._one("job_start_time_seconds", job.began)
+        yield self._one("job_info", 1, {"script": job.script})
+
+    def _one(self, name: str, value: float, labels: Mapping[str, str] | None = None) -> Any:
+        family = self._family(name, list(labels or ()))
+        family.add_metric(list((labels or {}).values()), value)
+        return family
 
 
-def serve(folder: str, port: int, address: str) -> tuple[Any, threading.Thread, int]:
+def serve(read: Callable[[], Job | None], port: int, address: str, who: str) -> tuple[Any, threading.Thread, int]:
     """Begin to serve; return the server, its thread and the port, which may have been 0 for any."""
-    client = load("prometheus_client", "trireme metrics")
+    client = load("prometheus_client", who)
     registry = client.CollectorRegistry()
-    registry.register(Collector(folder))
+    registry.register(Collector(read, who))
     try:
         server = make_server(address, port, client.make_wsgi_app(registry), _family(address, port), _Handler)
     except OSError as error:
-        raise FileError(f"trireme metrics: cannot listen on {address}, port {port}: {error.strerror or error}") from None
+        raise FileError(f"{who}: cannot listen on {address}, port {port}: {error.strerror or error}") from None
     thread = threading.Thread(target=server.serve_forever, name="trireme-metrics", daemon=True)
     thread.start()
     return server, thread, server.server_port
+
+
+@contextlib.contextmanager
+def serving(live: Live, port: int, address: str) -> Iterator[str]:
+    """Serve a job's numbers while the context lasts. It gives a text that says where."""
+    server, thread, found = serve(lambda: live.now, port, address, "trireme launch --metrics-port")
+    try:
+        yield f"http://{_host(address)}:{found}/metrics has the job's numbers"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(PATIENCE)
+
+
+def of_logs(folder: str) -> View | None:
+    """Return what the logs in a folder tell; None: there are none so far."""
+    with contextlib.suppress(NotFoundError):
+        return view_of(folder)
+    return None
 
 
 class _Handler(WSGIRequestHandler):
@@ -124,12 +181,26 @@ def _family(address: str, port: int) -> type[_Server]:
     return type("_FamilyServer", (_Server,), {"address_family": family})
 
 
-def command(folder: str, port: int, address: str) -> int:
-    """Serve until Ctrl-C. NotFoundError: there is no such folder."""
+def _host(address: str) -> str:
+    """Return an address as it stands in a URL."""
+    return f"[{address}]" if ":" in address else address
+
+
+def as_json(job: Job | None) -> dict[str, Any]:
+    """Return a job's numbers as ``--json`` prints them: docs/json.md."""
+    ranks = [{"role": rank.role, "index": rank.index, "host": rank.host, **numbers_of_rank(rank)} for rank in (job.ranks if job else ())]
+    return {"schema": 1, "ranks": ranks, "restarts_total": job.restarts if job else 0}
+
+
+def command(folder: str, port: int, address: str, is_json: bool = False) -> int:
+    """Serve until Ctrl-C, or print the numbers of this moment. NotFoundError: there is no such folder."""
     if not os.path.isdir(folder):
         raise NotFoundError(f"trireme metrics: there is no folder {folder!r}; `trireme launch --log DIR` makes it")
-    server, thread, found = serve(folder, port, address)
-    print(f"trireme metrics: http://{address}:{found}/metrics has the numbers of the job in {folder}", file=sys.stderr, flush=True)
+    if is_json:
+        print_json(as_json(of_logs(folder)))
+        return 0
+    server, thread, found = serve(lambda: of_logs(folder), port, address, "trireme metrics")
+    print(f"trireme metrics: http://{_host(address)}:{found}/metrics has the numbers of the job in {folder}", file=sys.stderr, flush=True)
     try:
         thread.join()
     finally:

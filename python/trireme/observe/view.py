@@ -37,6 +37,7 @@ class Rank:
     sent: float = 0.0                  # bytes since it began
     received: float = 0.0
     skipped: int = 0
+    quiet: float | None = None         # of a trainer: seconds since its last step
 
     @property
     def name(self) -> str:
@@ -77,6 +78,10 @@ class View:
             return ""
         most = max(i for i, count in enumerate(bins) if count)
         return f"{staleness_range(median_bin(bins))[0]} (max {staleness_range(most)[1]})"
+
+    @property
+    def restarts(self) -> int:
+        return self.logs.restarts
 
     @property
     def waited_for(self) -> Rank | None:
@@ -124,7 +129,14 @@ def _rank_of(log: Log, now: float, here: str) -> Rank:
         memory=None if log.is_whole or host.split(".")[0] != here.split(".")[0] else memory_of(pid),
         loss=number_of(last["loss"]) if "loss" in last else None, staleness=[int(n) for n in numbers_of(last.get("staleness"))],
         late=[value / 1e3 / seconds if seconds > 0 else 0.0 for value in late], sent=number_of(last.get("sent_bytes")),
-        received=number_of(last.get("received_bytes")), skipped=whole_of(last.get("skipped")))
+        received=number_of(last.get("received_bytes")), skipped=whole_of(last.get("skipped")), quiet=_quiet_of(log, last, now))
+
+
+def _quiet_of(log: Log, last: Line, now: float) -> float | None:
+    """Return the seconds since a trainer's last step; None: it has made none yet, or its last one."""
+    if "quiet_ms" not in last or log.is_whole or last.get("doing") == "left":
+        return None
+    return max(0.0, now - number_of(last.get("t_s")) + number_of(last.get("quiet_ms")) / 1e3)
 
 
 def memory_of(pid: int) -> int | None:
