@@ -5,7 +5,8 @@
 #   make asan     C tests under a sanitizer (tsan, ubsan)  make bench    benchmarks/run.py
 #   make fuzz     mutants, FUZZ_SECONDS for each parser   make soak     faults at random for SOAK_SECONDS
 #   make mutants  MUTANTS wrong programs, under asan and ubsan
-#   make wheel    a wheel for glibc 2.28 in dist/         make lint     ruff, mypy, the schemas of files
+#   make wheel    a wheel for glibc 2.28 in dist/         make notes    print what the newest release has
+#   make lint     ruff, mypy, the schemas of files
 #   make operators   docs/operators.md, operator.pyi    make clean    forget what was built
 #   make docs     the site, build/docs/html               make docs-links  check all links of the site
 #   make image-test  build the image of deploy/Dockerfile, and train in it
@@ -26,7 +27,7 @@ export PYTHONPATH = $(CURDIR)/build/$(PRESET)/python
 # Tests start Python some hundred times: each would compile the whole package.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: all setup build test check lint demo asan tsan ubsan bench fuzz mutants soak image-test wheel operators docs docs-links format format-check clean
+.PHONY: all setup build test check lint demo asan tsan ubsan bench fuzz mutants soak image-test wheel notes operators docs docs-links format format-check clean
 all: build
 
 setup: $(STAMP)
@@ -124,6 +125,10 @@ image-test: build
 
 wheel: setup
 	deploy/wheel.sh
+
+# The newest released section of the changelog, for a tag and a release (docs/releasing.md).
+notes:
+	@awk '/^## / { sections += !/Unreleased/ } sections == 1' CHANGELOG.md
 
 operators: build
 	$(PYTHON) docs/make_operators.py

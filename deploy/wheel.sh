@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Build the wheel that is handed out, in dist/: it runs where glibc is 2.28 or newer (Debian 10, RHEL 8, Ubuntu 20.04).
+# Build what is handed out, in dist/: the archive of the sources, and a wheel that runs where glibc is 2.28 or newer (Debian 10, RHEL 8,
+# Ubuntu 20.04).
 #
 #   make wheel        or, where .venv is: deploy/wheel.sh
 #
@@ -11,12 +12,14 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 glibc=2.28
 platform=manylinux_2_28_x86_64
-python=$PWD/.venv/bin/python
 work=$PWD/build/wheel
+tools=$PWD/build/wheel-venv                     # an environment of its own: .venv is for building and testing
+python=$tools/bin/python
 
 die() { printf 'wheel: %s\n' "$*" >&2; exit 1; }
 
 [ "$(uname -m)" = x86_64 ] || die "this is $(uname -m); wheels are built on x86-64"
+[ -x "$python" ] || .venv/bin/python -m venv "$tools"
 "$python" -m pip install --requirement=requirements/wheel.txt --quiet --disable-pip-version-check
 zig=$("$python" -c 'import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), "zig"))')
 version=$("$zig" version)
@@ -39,7 +42,7 @@ libraries=(${CMAKE_PREFIX_PATH:+"$CMAKE_PREFIX_PATH/lib"} /usr/local/lib /usr/li
 zlib=$(first zlib.h "${headers[@]}")
 ln -s "$zlib" "$(first zconf.h "${zlib%/*}" /usr/include/x86_64-linux-gnu)" "$(first protobuf-c "${headers[@]}")" "$work/include"
 
-export PATH=$PWD/.venv/bin:$PATH CC=$work/bin/cc CCACHE_COMPILERCHECK=content
+export PATH=$tools/bin:$PATH CC=$work/bin/cc CCACHE_COMPILERCHECK=content
 "$python" -m pip wheel --no-deps --no-build-isolation --wheel-dir "$work/plain" . \
     -Cbuild-dir="$work/build" \
     -Ccmake.define.TR_ZLIB_INCLUDE_DIR="$work/include" -Ccmake.define.TR_ZLIB_LIBRARY="$(first libz.a "${libraries[@]}")" \
@@ -50,3 +53,10 @@ export PATH=$PWD/.venv/bin:$PATH CC=$work/bin/cc CCACHE_COMPILERCHECK=content
 # installed.
 rm -f dist/*"$platform".whl
 "$python" -m auditwheel repair --plat "$platform" --only-plat --exclude libtrireme.so --wheel-dir dist "$work"/plain/*.whl
+
+rm -f dist/*.tar.gz
+"$python" -c 'import scikit_build_core.build as build; build.build_sdist("dist")'
+
+# What an index and later versions of Python would find wrong. Warnings are errors.
+"$python" -m abi3audit --strict dist/*"$platform".whl
+"$python" -m twine check --strict dist/*

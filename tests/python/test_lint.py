@@ -41,6 +41,22 @@ def test_a_citation_names_the_version_that_is_built():
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
 
 
+KINDS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_the_changelog_keeps_its_form_and_ends_with_what_is_built():
+    """The form is that of Keep a Changelog: the newest release is the version that is built, and its notes fit on one screen."""
+    head, unreleased, *releases = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)
+    assert head.startswith("# Changelog\n") and unreleased.startswith("[Unreleased]\n")
+    names = [re.match(r"\[(\d+\.\d+\.\d+)\] - (20\d\d-\d\d-\d\d)\n", text).groups() for text in releases]
+    assert names == sorted(names, reverse=True)
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert re.findall(r'^(?:version|date-released): "?([\d.-]+)"?$', citation, re.M) == list(names[0])
+    assert {*re.findall(r"^### (.*)$", unreleased + "".join(releases), re.M)} <= KINDS
+    notes = subprocess.run(["make", "-s", "notes"], capture_output=True, text=True, timeout=60, check=True, cwd=ROOT).stdout
+    assert notes == "## " + releases[0] and len(notes.splitlines()) <= 50
+
+
 def test_a_package_pinned_twice_has_one_version():
     pins = {}
     for path in (ROOT / "requirements").glob("*.txt"):

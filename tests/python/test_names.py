@@ -36,7 +36,7 @@ ELSEWHERE = {
     "trireme_received_bytes_total": "made of a prefix and a field", "trireme_sent_bytes_total": "made of a prefix and a field",
 }
 #: Options of other programs.
-OTHERS_OPTIONS = {"--interleave": "of numactl"}
+OTHERS_OPTIONS = {"--interleave": "of numactl", "--cleanup": "of git tag"}
 
 
 def pages() -> dict[str, str]:
