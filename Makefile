@@ -7,7 +7,8 @@
 #   make mutants  MUTANTS wrong programs, under asan and ubsan
 #   make wheel    a wheel for glibc 2.28 in dist/         make notes    print what the newest release has
 #   make lint     ruff, mypy, the schemas of files
-#   make operators   docs/operators.md, operator.pyi    make clean    forget what was built
+#   make operators   docs/operators.md, operator.pyi    make abi      add what is new in the C API to the list that must stay true
+#   make clean    forget what was built
 #   make docs     the site, build/docs/html               make docs-links  check all links of the site
 #   make image-test  build the image of deploy/Dockerfile, and train in it
 #   make format   write every C and Python file anew in the one format  make format-check  say where that changes something
@@ -27,7 +28,7 @@ export PYTHONPATH = $(CURDIR)/build/$(PRESET)/python
 # Tests start Python some hundred times: each would compile the whole package.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: all setup build test check lint demo asan tsan ubsan bench fuzz mutants soak image-test wheel notes operators docs docs-links format format-check clean
+.PHONY: all setup build test check lint demo asan tsan ubsan bench fuzz mutants soak image-test wheel notes operators abi docs docs-links format format-check clean
 all: build
 
 setup: $(STAMP)
@@ -133,6 +134,9 @@ notes:
 operators: build
 	$(PYTHON) docs/make_operators.py
 	$(PYTHON) docs/make_stubs.py
+
+abi: build
+	$(PYTHON) docs/make_abi.py
 
 # A warning is an error: a link that leads nowhere is one.
 docs: build

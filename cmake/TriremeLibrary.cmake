@@ -1,7 +1,14 @@
 # libtrireme.so has the core, once: the Python extension, the programs and the C programs of users link with it (docs/adr/0037).
 #
-# Its symbols have two versions. The functions of the C API have TRIREME_<major>. The functions that only programs of ours call have a version
+# Its symbols have two versions. The functions of the C API have TRIREME_<ABI>. The functions that only programs of ours call have a version
 # that names the whole version of Trireme: such a program does not start with the library of another release.
+
+# What a compiled program relies on changes with the major version, before 1.0 with the minor one (docs/c-api.md, "What stays").
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+    set(TR_ABI 0.${PROJECT_VERSION_MINOR})
+else()
+    set(TR_ABI ${PROJECT_VERSION_MAJOR})
+endif()
 
 # Functions for the programs of ours alone, which no header of the C API declares.
 set(TR_PRIVATE_FUNCTIONS tr_probe_run)
@@ -61,7 +68,7 @@ function(tr_add_library)
     tr_api_functions(functions ${headers})
     list(JOIN functions "; " public)
     list(JOIN TR_PRIVATE_FUNCTIONS "; " private)
-    tr_target_versions(trireme "TRIREME_${PROJECT_VERSION_MAJOR} { global: ${public}; local: *; };
+    tr_target_versions(trireme "TRIREME_${TR_ABI} { global: ${public}; local: *; };
 TRIREME_PRIVATE_${PROJECT_VERSION} { global: ${private}; };\n")
     # A call from within is direct, whoever else defines a function of that name.
     target_link_options(trireme PRIVATE -Wl,--as-needed -Wl,-Bsymbolic)
@@ -69,7 +76,7 @@ TRIREME_PRIVATE_${PROJECT_VERSION} { global: ${private}; };\n")
         set(prefix trireme/)                       # a wheel holds no symbolic links, so the library has one name
         tr_target_run_path(trireme $ORIGIN/../../scipy_openblas32/lib)
     else()
-        set_target_properties(trireme PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+        set_target_properties(trireme PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${TR_ABI})
         tr_target_run_path(trireme $ORIGIN $ORIGIN/../${TR_PACKAGE_DIR})
     endif()
     configure_file(${PROJECT_SOURCE_DIR}/cmake/trireme.pc.in ${PROJECT_BINARY_DIR}/trireme.pc @ONLY)

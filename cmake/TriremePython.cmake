@@ -67,4 +67,21 @@ function(tr_add_python_package)
     set_target_properties(_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python/trireme)
     tr_target_links_library(_core $ORIGIN/lib $ORIGIN/../../..)          # in a wheel; under a prefix
     install(TARGETS _core LIBRARY DESTINATION ${TR_PACKAGE_DIR})
+    if(SKBUILD)
+        tr_add_command_pages()
+    endif()
+endfunction()
+
+# A wheel has manual pages and completions of the command, which lie in share/ where it is installed.
+function(tr_add_command_pages)
+    tr_python_eval(found "import argparse_manpage, shtab; print('yes')")
+    if(NOT found)
+        message(STATUS "No manual pages and completions: argparse-manpage and shtab are not there")
+        return()
+    endif()
+    set(share ${PROJECT_BINARY_DIR}/share)
+    set(script ${PROJECT_SOURCE_DIR}/python/build_pages.py)
+    add_custom_target(command_pages ALL COMMAND ${Python_EXECUTABLE} ${script} ${PROJECT_VERSION} ${share}
+        COMMENT "manual pages and completions" VERBATIM)
+    install(DIRECTORY ${share} DESTINATION ${SKBUILD_DATA_DIR})
 endfunction()

@@ -3,12 +3,16 @@
 import re
 import shutil
 import subprocess
+import sys
 import types
 from pathlib import Path
 
 import pytest
 
 from trireme import _core
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
+import make_abi
 
 BUILD = Path(_core.__file__).parents[2]
 LIBRARY = BUILD / "lib" / "libtrireme.so"
@@ -35,7 +39,7 @@ def api():
 
 def test_the_library_shows_what_the_headers_declare():
     found = symbols(LIBRARY)
-    public = {name for name, (is_defined, version) in found.items() if is_defined and re.fullmatch(r"TRIREME_\d+", version)}
+    public = {name for name, (is_defined, version) in found.items() if is_defined and version == f"TRIREME_{make_abi.abi()}"}
     private = {name: version for name, (_, version) in found.items() if name not in public}
     assert public == api()
     assert private == {"tr_probe_run": f"TRIREME_PRIVATE_{_core.ffi.string(_core.lib.tr_version()).decode()}"}
@@ -49,10 +53,16 @@ def test_the_library_shows_no_other_symbol():
 
 @pytest.mark.parametrize("path", [Path(_core.__file__), *(BUILD / "bin" / name for name in PROGRAMS)], ids=lambda path: path.name)
 def test_the_extension_and_the_programs_take_the_core_from_the_library(path):
-    assert "[libtrireme.so.0]" in read("--dynamic", path)
+    assert f"[libtrireme.so.{make_abi.abi()}]" in read("--dynamic", path)
     used = symbols(path)
     assert used and not any(is_defined for is_defined, _ in used.values())
     assert set(used) <= api() | PROGRAMS.get(path.name, set())
+
+
+def test_what_compiled_programs_rely_on_is_as_it_was():
+    """The kept lines are those of the releases of this ABI. What is new has no line until `make abi`, before a release."""
+    assert [line for line in make_abi.kept() if line not in {*make_abi.facts()}] == []
+    assert len(make_abi.kept()) > 600 and f"abi = {make_abi.abi()}" in make_abi.kept()
 
 
 def test_calls_within_the_library_are_direct():

@@ -98,6 +98,12 @@ def test_a_wheel_has_headers_libraries_and_stubs(unpacked):
     ast.parse((package / "operator.pyi").read_text())
 
 
+def test_a_wheel_has_manual_pages_and_completions(unpacked):
+    share, = unpacked.glob("*.data/data/share")
+    for name in ("man/man1/trireme.1", "man/man1/trireme-launch.1", "bash-completion/completions/trireme", "zsh/site-functions/_trireme"):
+        assert (share / name).stat().st_size > 500, name
+
+
 def test_a_program_in_c_is_built_against_it(unpacked, tmp_path):
     """By the flags of pkg-config, wherever the wheel lies."""
     if not shutil.which("cc"):
