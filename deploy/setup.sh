@@ -7,6 +7,7 @@
 #   deploy/setup.sh hosts      and what tests of several hosts take: namespaces and an ssh server
 #   deploy/setup.sh slurm      and Slurm, for tests of jobs on several of its nodes; they take the part hosts, too
 #   deploy/setup.sh image      and what builds an image without a daemon, for `make image-test`
+#   deploy/setup.sh trackers   and MLflow and Weights & Biases (requirements/trackers.txt), 300 MB
 #   deploy/setup.sh mpi        and the system's Open MPI 4.1, under which jobs are tested, too; .venv's 5 stays the one that is used
 #
 # In a container that belongs to root 'hosts' and 'mpi' come by themselves, or are left out where they cannot be had. Elsewhere they are to
@@ -141,8 +142,9 @@ stamp=setup.stamp
 for part in "$@"; do
     case $part in
         demo) requirements=requirements/examples.txt stamp=demo.stamp ;;
+        trackers) requirements=requirements/trackers.txt ;;
         fuzz|hosts|slurm|image|mpi) ;;
-        *) die "unknown part '$part': demo, fuzz, hosts, slurm, image or mpi" ;;
+        *) die "unknown part '$part': demo, fuzz, hosts, slurm, image, trackers or mpi" ;;
     esac
 done
 

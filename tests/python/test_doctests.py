@@ -10,6 +10,7 @@ import pytest
 
 import trireme as fluid
 from trireme.job.session import session
+from trireme.native.errors import MissingLibraryError
 
 
 @pytest.fixture(autouse=True)
@@ -35,10 +36,10 @@ def examples():
 
 
 class Runner(doctest.DocTestRunner):
-    """Skips the test where an example lacks the files of a data set, which it would fetch."""
+    """Skips the test where an example lacks the files of a data set, which it would fetch, or an optional library."""
 
     def report_unexpected_exception(self, out, test, example, exc_info):
-        if isinstance(exc_info[1], fluid.dataset.common.DataSetError):
+        if isinstance(exc_info[1], (fluid.dataset.common.DataSetError, MissingLibraryError, ModuleNotFoundError)):
             pytest.skip(str(exc_info[1]))
         super().report_unexpected_exception(out, test, example, exc_info)
 

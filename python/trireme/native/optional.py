@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import sys
 from typing import Any
 
 from .errors import MissingLibraryError
@@ -10,8 +12,16 @@ from .errors import MissingLibraryError
 # What brings a module: an extra of pyproject.toml. Before the first release no package index has Trireme, so the extra comes from a clone.
 _ARROW, _ONNX = "pip install '.[arrow]'", "pip install '.[onnx]'"
 _TOOLS, _IMAGES, _SERVE = "pip install '.[tools]'", "pip install '.[images]'", "pip install '.[serve]'"
+_MLFLOW, _OPTUNA, _WANDB = "pip install '.[mlflow]'", "pip install '.[optuna]'", "pip install '.[wandb]'"
 _INSTALL = {"pyarrow": _ARROW, "onnx": _ONNX, "onnxruntime": _ONNX, "prometheus_client": _TOOLS, "rich": _TOOLS, "tensorboardX": _TOOLS,
-            "PIL": _IMAGES, "scipy": _IMAGES, "tornado": _SERVE, "grpc": _SERVE, "google": _SERVE}
+            "PIL": _IMAGES, "scipy": _IMAGES, "tornado": _SERVE, "grpc": _SERVE, "google": _SERVE, "mlflow": _MLFLOW, "optuna": _OPTUNA,
+            "wandb": _WANDB}
+
+
+def expect(module: str, who: str) -> None:
+    """Raise MissingLibraryError where a module is not installed, without the time that loading it takes."""
+    if module not in sys.modules and importlib.util.find_spec(module) is None:
+        load(module, who)
 
 
 def load(module: str, who: str) -> Any:

@@ -40,22 +40,22 @@ def numbers_of_rank(rank: Rank | RankNow) -> dict[str, float | None]:
 
 
 ABOUT = {
-    "steps_total": "Steps of a trainer, updates of a server",
-    "steps_per_second": "Steps of a trainer, updates of a server, in a second",
-    "wait_ratio": "Share of the time in which a trainer waits for servers, a server for gradients",
-    "resident_memory_bytes": "Resident memory",
-    "sent_bytes_total": "Bytes sent",
-    "received_bytes_total": "Bytes received",
-    "skipped_steps_total": "Steps left out since gradients were not finite",
-    "loss": "The newest loss that the script has fetched",
-    "last_line_seconds": "Seconds since the rank's last sign of life",
-    "quiet_seconds": "Seconds since a trainer's last step",
-    "restarts_total": "Starts of the job after the first",
-    "deaths_total": "Ranks whose death the others survived",
-    "ranks": "Living ranks",
-    "wanted_ranks": "Ranks that the job was started with",
-    "job_start_time_seconds": "When the job was launched, since 1970",
-    "job_info": "The job's script",
+    "trireme_steps_total": "Steps of a trainer, updates of a server",
+    "trireme_steps_per_second": "Steps of a trainer, updates of a server, in a second",
+    "trireme_wait_ratio": "Share of the time in which a trainer waits for servers, a server for gradients",
+    "trireme_resident_memory_bytes": "Resident memory",
+    "trireme_sent_bytes_total": "Bytes sent",
+    "trireme_received_bytes_total": "Bytes received",
+    "trireme_skipped_steps_total": "Steps left out since gradients were not finite",
+    "trireme_loss": "The newest loss that the script has fetched",
+    "trireme_last_line_seconds": "Seconds since the rank's last sign of life",
+    "trireme_quiet_seconds": "Seconds since a trainer's last step",
+    "trireme_restarts_total": "Starts of the job after the first",
+    "trireme_deaths_total": "Ranks whose death the others survived",
+    "trireme_ranks": "Living ranks",
+    "trireme_wanted_ranks": "Ranks that the job was started with",
+    "trireme_job_start_time_seconds": "When the job was launched, since 1970",
+    "trireme_job_info": "The job's script",
 }
 
 
@@ -67,7 +67,7 @@ class Collector:
 
     def _family(self, name: str, labels: Sequence[str] = ()) -> Any:
         kind = self._core.CounterMetricFamily if name.endswith("_total") else self._core.GaugeMetricFamily
-        return kind(f"trireme_{name}", ABOUT[name], labels=labels)
+        return kind(name, ABOUT[name], labels=labels)
 
     def collect(self) -> Iterator[Any]:
         job = self._read()
@@ -77,21 +77,21 @@ class Collector:
         for name in list(ABOUT)[:10]:
             family = self._family(name, ["role", "index", "host"])
             for rank, numbers in shown:
-                if (value := numbers[name]) is not None:
+                if (value := numbers[name.removeprefix("trireme_")]) is not None:
                     family.add_metric([rank.role, str(rank.index), rank.host], value)
             yield family
-        yield self._one("restarts_total", job.restarts)
+        yield self._one("trireme_restarts_total", job.restarts)
         if isinstance(job, JobNow):
             yield from self._of_launcher(job)
 
     def _of_launcher(self, job: JobNow) -> Iterator[Any]:
-        for name, counts in (("deaths_total", job.deaths), ("ranks", job.living), ("wanted_ranks", job.wanted)):
+        for name, counts in (("trireme_deaths_total", job.deaths), ("trireme_ranks", job.living), ("trireme_wanted_ranks", job.wanted)):
             family = self._family(name, ["role"])
             for role, count in counts.items():
                 family.add_metric([role], count)
             yield family
-        yield self._one("job_start_time_seconds", job.began)
-        yield self._one("job_info", 1, {"script": job.script})
+        yield self._one("trireme_job_start_time_seconds", job.began)
+        yield self._one("trireme_job_info", 1, {"script": job.script})
 
     def _one(self, name: str, value: float, labels: Mapping[str, str] | None = None) -> Any:
         family = self._family(name, list(labels or ()))

@@ -35,6 +35,7 @@ class TrainingSession:
         self._steps_made = steps_made
         self._record = record(self.stop.number) if self.meets else None
         self.training = Training(program, scope, executor, epochs, self._ask)
+        self.training.number = self.stop.number
         self._silent: list[Listener] = []              # have raised StopTraining
         self._is_between = self._has_asked = False
         self.is_over = False

@@ -21,9 +21,13 @@ if TYPE_CHECKING:
     from .early_stopping import EarlyStopping
     from .export_model import ExportModel
     from .loggers import CSVLogger, LearningRateLogger
+    from .mlflow_run import MLflow
     from .model_checkpoint import ModelCheckpoint
+    from .optuna_pruning import OptunaPruning
+    from .plateau import ReduceLROnPlateau
     from .tensorboard import TensorBoard
     from .validation import Validation
+    from .wandb_run import Wandb
 
 if not TYPE_CHECKING:                                  # a checker that saw it would take any name
     __getattr__, __dir__ = load_later(__name__, {
@@ -31,11 +35,14 @@ if not TYPE_CHECKING:                                  # a checker that saw it w
         "early_stopping": ("EarlyStopping",),
         "export_model": ("ExportModel",),
         "loggers": ("CSVLogger", "LearningRateLogger"),
+        "mlflow_run": ("MLflow",),
         "model_checkpoint": ("ModelCheckpoint",),
+        "optuna_pruning": ("OptunaPruning",),
+        "plateau": ("ReduceLROnPlateau",),
         "tensorboard": ("TensorBoard",),
         "validation": ("Validation",),
+        "wandb_run": ("Wandb",),
     })
 
 __all__ = ["Callback", "History", "Training", "EarlyStopping", "ExportModel", "ModelCheckpoint", "LearningRateLogger", "CSVLogger",
-           "TensorBoard",
-           "Validation"]
+           "TensorBoard", "Validation", "ReduceLROnPlateau", "MLflow", "Wandb", "OptunaPruning"]

@@ -24,8 +24,8 @@ class Training:
     """The training under way, as its callbacks see it.
 
     ``program``, ``scope`` and ``executor`` are those of the training, ``epochs`` is how many were asked for, ``history`` what they gave so
-    far. ``step`` counts the steps of all epochs, up to the one that callbacks heard of last. ``dataset`` is that of ``train_from_dataset``,
-    None in other trainings.
+    far. ``step`` counts the steps of all epochs, up to the one that callbacks heard of last. ``number`` counts the trainings of the script,
+    from 1. ``dataset`` is that of ``train_from_dataset``, None in other trainings.
 
     ``stop()`` ends the training.
 
@@ -42,6 +42,7 @@ class Training:
         self.program, self.scope, self.executor, self.epochs = program, scope, executor, epochs
         self.history = History()
         self.step = 0
+        self.number = 1
         self.dataset: Dataset | None = None
         self.is_replayed = False                       # this end of an epoch was reached before, and a job goes on
         self.is_recorded = False                       # and its numbers come from beside the checkpoint

@@ -39,7 +39,7 @@ class LearningRateLogger(Callback):
         return {} if self._var.persistable else {self.name: self._var}
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
-        if self._var is not None and self._var.persistable:    # a number that the startup program has set
+        if self._var is not None and self._var.persistable and not self.training.is_recorded:      # a number that a script has set
             found = self.training.scope.find_var(self._var.name)
             assert found is not None
             logs[self.name] = float(np.array(found.get_tensor()).reshape(-1)[0])
