@@ -20,8 +20,7 @@ BATCH = 64
 
 def digits():
     """Return (name, training images and labels, test images and labels); images are [n, 1, side, side]."""
-    home = os.environ.get("TRIREME_DATA_HOME", "")
-    if os.path.isdir(os.path.join(home, "mnist")):
+    if os.environ.get("TRIREME_DATA_HOME") and fluid.dataset.common.find("mnist", "train-images-idx3-ubyte"):
         mnist = fluid.dataset.mnist
         return ("MNIST", *_arrays(mnist.train()), *_arrays(mnist.test()), 1)
     small = fluid.dataset.digits

@@ -146,7 +146,7 @@ def test_options_of_a_command_are_its_own():
     strange = []
     for text, where in named():
         found = re.match(r"trireme (\w+)((?: .*)?)$", text)
-        if not found or found[1] not in commands or found[1] == "checkpoint":
+        if not found or found[1] not in commands or found[1] in ("checkpoint", "dataset"):
             continue
         own = {one for action in commands[found[1]]._actions for one in action.option_strings}
         words = found[2].split()

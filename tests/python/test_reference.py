@@ -135,5 +135,5 @@ def test_commands_are_those_of_the_parser():
     assert re.findall(r"^## (.*)$", text, re.M) == [
         f"trireme {command}" for command in ("launch", "explain", "doctor", "checkpoint list", "checkpoint verify", "checkpoint export",
                                              "checkpoint compact", "checkpoint diff", "port", "predict", "serve", "top", "metrics", "plot",
-                                             "trace", "cat", "store", "simulate")]
+                                             "trace", "cat", "store", "simulate", "dataset list", "dataset fetch")]
     assert "`--servers S`" in text and "`--mode MODE`" in text

@@ -93,9 +93,9 @@ def test_a_wheel_has_headers_libraries_and_stubs(unpacked):
     package = unpacked / "trireme"
     for name in ("include/trireme.h", "include/trireme_serving.h", "include/pserver/trireme_dist.h", "include/trainer/trireme_trainer.h",
                  "lib/libtrireme.so", "lib/pkgconfig/trireme.pc", "py.typed",
-                 "operator.pyi", "launch/rank.sh"):
+                 "program/operator.pyi", "launch/rank.sh"):
         assert (package / name).is_file(), name
-    ast.parse((package / "operator.pyi").read_text())
+    ast.parse((package / "program" / "operator.pyi").read_text())
 
 
 def test_a_wheel_has_manual_pages_and_completions(unpacked):

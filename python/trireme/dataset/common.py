@@ -1,8 +1,8 @@
 """Finding the files of data sets.
 
-A file is looked for in ``$TRIREME_DATA_HOME/<set>/``, then in the user's cache (``~/.cache/trireme/data/<set>/``).
-When it is in neither, it is fetched from where its makers publish it, its checksum is compared, and it is
-kept in the cache.
+A file is looked for in ``$TRIREME_DATA_HOME/<set>/``, then in the archive ``$TRIREME_DATA_HOME/trireme-data.zip`` that `trireme dataset
+fetch` makes, then in the user's cache (``~/.cache/trireme/data/<set>/``). When it is in none of them, it is fetched from where its makers
+publish it, its checksum is compared, and it is kept in the cache. ``TRIREME_DATA_HOME`` may name the archive itself, too.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from collections.abc import Callable, Iterator
 
 from ..native.errors import TriremeError
 from ..native.files import new_file, open_regular
+
+
+ARCHIVE = "trireme-data.zip"                           # of several data sets: <set>/<file>
 
 
 class DataSetError(TriremeError, OSError):
@@ -69,6 +72,24 @@ def find(folder: str, name: str) -> str | None:
         for path in (os.path.join(root, folder, name), os.path.join(root, folder, name + ".gz")):
             if os.path.isfile(path):
                 return path
+        for whole in (root, os.path.join(root, ARCHIVE)):
+            if os.path.isfile(whole) and (found := _unarchived(whole, folder, name)):
+                return found
+    return None
+
+
+def _unarchived(whole: str, folder: str, name: str) -> str | None:
+    """Return the path in the cache of a file that an archive of data sets holds; None where it holds none of that name."""
+    try:
+        with zipfile.ZipFile(whole) as files:
+            for member in (f"{folder}/{name}", f"{folder}/{name}.gz"):
+                if member in files.NameToInfo:
+                    path = os.path.join(cache_home(), *member.split("/"))
+                    if not os.path.isfile(path) or os.path.getsize(path) != files.getinfo(member).file_size:
+                        _keep(folder, os.path.basename(path), files.read(member))
+                    return path
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise DataSetError(f"{whole} is damaged, or no archive of `trireme dataset fetch`: {error}") from error
     return None
 
 
@@ -201,7 +222,8 @@ def _download(folder: str, name: str, url: str) -> bytes:
     except (URLError, OSError) as error:
         looked = " and ".join(os.path.join(root, folder) for root in roots())
         raise DataSetError(f"{name} is not in {looked}, and {url} cannot be fetched: {error}. Put the file there, or "
-                           "set TRIREME_DATA_HOME to a folder that has it") from error
+                           f"set TRIREME_DATA_HOME to a folder that has it. Without a network: `trireme dataset fetch SET --into DIR` "
+                           "makes an archive elsewhere") from error
 
 
 def _keep(folder: str, name: str, data: bytes) -> str:

@@ -82,7 +82,7 @@ def command_parser(command: str = "") -> _Parser:
     parser.set_defaults(parser=parser)
     add = {"launch": add_launch, "explain": add_explain, "doctor": add_doctor, "checkpoint": add_checkpoint, "port": add_port,
            "predict": add_predict, "serve": add_serve, **dict.fromkeys(("top", "metrics", "plot", "trace"), add_observers),
-           **dict.fromkeys(("cat", "store"), add_stores), "simulate": add_simulation}
+           **dict.fromkeys(("cat", "store"), add_stores), "simulate": add_simulation, "dataset": add_data_sets}
     for function in [add[command]] if command in add else dict.fromkeys(add.values()):
         function(commands)
     return parser
@@ -214,6 +214,12 @@ def add_stores(commands: argparse._SubParsersAction[_Parser]) -> None:
     from .store_commands import add_store_commands
 
     add_store_commands(commands)
+
+
+def add_data_sets(commands: argparse._SubParsersAction[_Parser]) -> None:
+    from .dataset_command import add_dataset
+
+    add_dataset(commands)
 
 
 def add_simulation(commands: argparse._SubParsersAction[_Parser]) -> None:
