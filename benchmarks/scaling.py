@@ -2,8 +2,8 @@
 
     trireme simulate --trainers 1,2,4,8,16,32,64,128,256 --json OUT benchmarks/scaling.py MODEL BATCH
 
-The models are wide&deep and DeepFM with sparse tables (26 slots, rows of 10 and of 1, three layers of 400), and VGG-16 for pictures of
-32x32 with ten classes.
+The models are wide&deep and DeepFM with sparse tables (26 slots, rows of 10 and of 1, three layers of 400), an LSTM over 100 words, and
+VGG-16 and a ResNet of 20 layers for pictures of 32x32 with ten classes. `scaling_curves.py` makes all curves of docs/scaling.md from them.
 """
 
 import argparse
@@ -25,6 +25,14 @@ def deepfm():
     return trireme_rows.deepfm_tables()
 
 
+def lstm():
+    return trireme_rows.lstm()
+
+
+def resnet20():
+    return trireme_rows.resnet20()
+
+
 def vgg16():
     x = layers.data("x", [3, 32, 32])
     for count, filters in ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512)):
@@ -37,8 +45,14 @@ def vgg16():
     return loss, fluid.optimizer.Adam(learning_rate=1e-3)
 
 
+MODELS = {"widedeep": widedeep, "deepfm": deepfm, "lstm": lstm, "vgg16": vgg16, "resnet20": resnet20}
+
+
 def batch_of(model, random, size):
-    if model == "vgg16":
+    if model == "lstm":
+        words = random.integers(0, rows.LSTM_WORDS, (size * rows.LSTM_LENGTH, 1))
+        return {"x": fluid.create_lod_tensor(words, [[rows.LSTM_LENGTH] * size], fluid.CPUPlace()), "y": random.integers(0, 2, (size, 1))}
+    if model in ("vgg16", "resnet20"):
         return {"x": random.normal(size=(size, 3, 32, 32)).astype("float32"), "y": random.integers(0, 10, (size, 1))}
     feed = rows.ctr_batch(random, size)
     return {**feed, "ids": feed["ids"][:, :, None]}
@@ -46,11 +60,11 @@ def batch_of(model, random, size):
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    options.add_argument("model", choices=["widedeep", "deepfm", "vgg16"])
+    options.add_argument("model", choices=sorted(MODELS))
     options.add_argument("batch", type=int)
     options.add_argument("--steps", type=int, default=100)
     options = options.parse_args()
-    loss, optimizer = {"widedeep": widedeep, "deepfm": deepfm, "vgg16": vgg16}[options.model]()
+    loss, optimizer = MODELS[options.model]()
     optimizer.minimize(loss)
     exe = fluid.Executor()
     exe.run(fluid.default_startup_program())

@@ -1,39 +1,45 @@
-"""Step times of real jobs on this machine beside what `trireme simulate` predicts for it.
+"""Real jobs on this machine beside what `trireme simulate` predicts for them: CPU time of each kind of rank, and the time of a step.
 
-    python benchmarks/simulate.py [--costs FILE] [--jobs 1+1,1+2,2+2] [--rounds 3] [--hosts --mbit 1000,200]
+    python benchmarks/simulate.py [--costs FILE] [--jobs 1+1,1+2,2+2] [--models mlp_adam:64,...] [--save FILE]
+    python benchmarks/simulate.py --load FILE [--costs FILE]
+    python benchmarks/simulate.py --hosts [--mbit 1000,200]          as root
 
 The costs are those of `trireme simulate --calibrate`. The models had no part in that. All ranks run on this host and share its cores, which
-the prediction knows. With --hosts (as root) the jobs run on three hosts of namespaces, whose links are limited to so many Mbit/s each way.
+the prediction knows. With --hosts the jobs run on three hosts of namespaces, whose links are limited to so many Mbit/s each way.
 
-A job's step is the best of its rounds of ten steps: what other processes take from it is no part of the prediction. Where others keep the
-cores busy all the time, the CPU time of all ranks in a step says more. Prints a line for each job, then the median and the worst error of
-both.
+--save keeps what was measured, and --load compares it again: with other costs, or with a simulator that has changed. CPU time is that of
+the best round of steps, a step the median of rounds. Prints a line for each job, then the median and the worst error.
 """
 
 import argparse
+import itertools
 import json
 import os
+import pickle
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
+from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SETTINGS = (("sync", "none"), ("async", "none"), ("sync", "bf16"))
-MODELS = (("mlpbig_sgd", 256), ("mlp_adam", 64), ("lenet5", 32), ("widedeep_tables", 256))
-ROUND, WARM = 10, 10
+SETTINGS = ("sync none", "async none", "sync bf16", "ssp(2) int8")
+HOST_SETTINGS = ("sync none", "sync bf16", "sync int8", "async none")
+MODELS = "mlpbig_sgd:256,mlp_adam:64,lenet5:32,widedeep_tables:256,deepfm_tables:512,ngram:128"
+ROUNDS = 6
+WHAT = ("step", "CPU of a trainer", "CPU of a server")
 
 
-def work(model: str, batch: int, rounds: int) -> None:
+def work(model: str, batch: int, steps: int) -> None:
     """A trainer, or the script that is measured alone."""
     import numpy as np
     import rows
     import trireme_rows
 
     import trireme as fluid
+    from trireme.simulate.meter import meter
 
     loss, optimizer = getattr(trireme_rows, model)()
     optimizer.minimize(loss)
@@ -41,63 +47,66 @@ def work(model: str, batch: int, rounds: int) -> None:
     exe.run(fluid.default_startup_program())
     random = np.random.default_rng([1, fluid.distributed.trainer_index()])
     feeds = [_batch(rows, model, random, batch) for _ in range(8)]
-    servers = _servers() if fluid.distributed.trainer_index() == 0 else []
-    means, works = [], []
-    for _ in range(1 + rounds):
-        before, begun = _worked(["self", *servers]), time.perf_counter()
-        for i in range(ROUND):
-            exe.run(feed=feeds[i % len(feeds)], fetch_list=[loss])
-        means.append((time.perf_counter() - begun) / ROUND)
-        works.append((_worked(["self", *servers]) - before) / ROUND)
-    print(json.dumps({"best": min(means[1:]), "work": min(works[1:])}), flush=True)
-
-
-def _servers():
-    """The processes of a job's servers on this host."""
-    logs = Path(os.environ.get("TRIREME_LOG", "/nowhere")).glob("server-*.jsonl")
-    return [json.loads(log.read_text().splitlines()[0])["pid"] for log in logs]
-
-
-def _worked(processes):
-    """CPU seconds of processes: of their threads, which live as long as the job."""
-    return 1e-9 * sum(int(one.read_text().split()[0]) for pid in processes for one in Path(f"/proc/{pid}/task").glob("*/schedstat"))
+    for i in range(10):
+        exe.run(feed=feeds[i % len(feeds)], fetch_list=[loss])
+    job = meter(fluid.distributed.trainer_index())
+    for _ in range(ROUNDS):
+        job.round(lambda i: exe.run(feed=feeds[i % len(feeds)], fetch_list=[loss]), steps)
+    print(job.report(), flush=True)
 
 
 def _batch(rows, model, random, batch):
-    if model.startswith("widedeep"):
+    if model.startswith(("widedeep", "deepfm")):
         feed = rows.ctr_batch(random, batch)
         return {**feed, "ids": feed["ids"][:, :, None]}
-    shape = (1, 28, 28) if model == "lenet5" else (784,)
+    if model == "ngram":
+        return {"x": random.integers(0, 2073, (batch, 4, 1)), "y": random.integers(0, 2073, (batch, 1))}
+    shape = {"lenet5": (1, 28, 28), "resnet20": (3, 32, 32)}.get(model, (784,))
     return {"x": random.normal(size=(batch, *shape)).astype("float32"), "y": random.integers(0, 10, (batch, 1))}
 
 
-def measured(options, model, batch, job, mode, compress, run, more=()):
-    """Of a step of a job: the mean over its trainers of the best of all rounds of all starts, and the CPU seconds of all ranks."""
+@dataclass
+class Measured:
+    """A job, and what was measured of it: milliseconds. ``facts`` are those of as many copies of its script as it had trainers here."""
+
+    model: str
+    batch: int
+    job: tuple[int, int]
+    mode: str
+    compress: str
+    mbit: int
+    facts: object
+    lines: list
+
+    @property
+    def values(self):
+        """A step, and the CPU time of a trainer and of a server in it."""
+        cpu = {name: value for line in self.lines for name, value in line["cpu"].items()}
+        trainers = [value for name, value in cpu.items() if name.startswith("trainer")]
+        servers = [value for name, value in cpu.items() if name.startswith("server")]
+        return [1e3 * statistics.mean(one) for one in ([line["round"] for line in self.lines], trainers, servers or [float("nan")])]
+
+
+def probe(model, batch, copies):
+    from trireme.simulate.probe import run_script_apart
+    return run_script_apart(str(HERE / "simulate.py"), ["--worker", model, str(batch), "--steps", "5"], steps=30, copies=copies)
+
+
+def measure(model, batch, facts, job, setting, run, more=(), mbit=0):
+    mode, compress = setting.split()
     servers, trainers = job
+    step = facts.computing + 1e-4 + (2 * trainers * facts.dense_bytes / (mbit * 1e6 / 8) if mbit else 0.0)
+    steps = int(min(max(0.25 / step, 3 if mbit else 8), 200))
     logs = tempfile.mkdtemp()
-    best, work = [float("inf")] * trainers, float("inf")
     command = [sys.executable, "-m", "trireme", "launch", "--log", logs, *more, "--servers", servers, "--trainers", trainers,
                "--standbys", 0, "--restarts", 0, "--mode", mode, "--compress", compress, HERE / "simulate.py", "--worker", model, batch,
-               "--rounds", options.rounds]
-    for _ in range(options.starts):
-        done = run(list(map(str, command)))
-        lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-        if done.returncode or len(lines) != trainers:
-            sys.exit(f"the job ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-        best = [min(pair) for pair in zip(best, sorted(line["best"] for line in lines))]
-        work = min(work, sum(line["work"] for line in lines))
+               "--steps", steps]
+    done = run(list(map(str, command)))
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     shutil.rmtree(logs)
-    return statistics.mean(best), work
-
-
-def predicted(facts, costs, cluster, job, mode, compress):
-    from trireme.job.mode import parse
-    from trireme.simulate.schedule import Options
-    from trireme.simulate.simulation import simulate
-
-    servers, trainers = job
-    found = simulate(facts, costs, cluster, parse(mode), Options(compress), trainers, servers)
-    return found.step, found.work
+    if done.returncode or len(lines) != trainers:
+        sys.exit(f"the job ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return Measured(model, batch, job, mode, compress, mbit, facts, lines)
 
 
 def local(command):
@@ -105,77 +114,105 @@ def local(command):
                           env={**os.environ, "TRIREME_NUM_THREADS": "1"})
 
 
-def compare(options, jobs, cluster_of, run, more=(), note=""):
-    """Print a line for each job; return the errors."""
-    from trireme.simulate.costs import default_path, load
-    from trireme.simulate.probe import run_script_apart
-
-    costs, errors = load(Path(options.costs) if options.costs else default_path()), []
-    for model, batch in MODELS:
-        if options.models and model not in options.models.split(","):
-            continue
-        facts = run_script_apart(str(HERE / "simulate.py"), ["--worker", model, str(batch), "--rounds", "5"], steps=30)
-        facts.computing *= min(facts.spread)           # the best rounds are compared, and they have no stragglers
-        facts.spread = [1.0]
-        for job in jobs:
-            for mode, compress in SETTINGS:
-                said = predicted(facts, costs, cluster_of(job), job, mode, compress)
-                real = measured(options, model, batch, job, mode, compress, run, more)
-                errors.append([one / other - 1 for one, other in zip(said, real)])
-                print(f"{model:<16} {batch:>4} {job[0]}+{job[1]} {mode:<6} {compress:<5} {note}alone {1e3 * facts.computing:8.2f} ms",
-                      end="")
-                for what, one, other, error in zip(("step", "CPU"), said, real, errors[-1]):
-                    print(f"; {what} predicted {1e3 * one:8.2f}, measured {1e3 * other:8.2f}, error {error:+7.1%}", end="")
-                print(flush=True)
-    return errors
+def of_models(options):
+    for one in options.models.split(","):
+        model, _, batch = one.partition(":")
+        yield model, int(batch)
 
 
-def on_hosts(options, mbit):
-    """Three hosts: a server and a trainer on the first one, a trainer on each of the others."""
+def here(options):
+    """Measure jobs whose ranks share this host."""
+    jobs = [tuple(map(int, one.split("+"))) for one in options.jobs.split(",")]
+    for model, batch in of_models(options):
+        facts = {copies: probe(model, batch, copies) for copies in {trainers for _, trainers in jobs}}
+        for job, setting in itertools.product(jobs, options.settings.split(",")):
+            yield measure(model, batch, facts[job[1]], job, setting, local)
+
+
+def on_hosts(options):
+    """Measure jobs on three hosts: a server and a trainer on the first one, a trainer on each of the others."""
     sys.path.insert(0, str(HERE.parent / "tests" / "python"))
     import cluster
-
-    from trireme.simulate.simulation import Cluster
 
     reason = cluster.missing()
     if reason:
         sys.exit(f"simulate: {reason}")
     with cluster.Cluster(3, (cluster.ROOT, Path.cwd()), slots=2) as hosts:
-        for number in (1, 2, 3):
-            hosts.limit(f"h{number}", mbit)
-        more = ["--hostfile", hosts.hostfile, "--ssh", hosts.ssh]
-
         def run(command):
-            words = ["env", "TRIREME_NUM_THREADS=1", *command]
+            words = ["env", "TRIREME_NUM_THREADS=1", f"PYTHONPATH={os.environ.get('PYTHONPATH', '')}", *command]
             return subprocess.run(hosts.command(words, folder=HERE.parent), capture_output=True, text=True, timeout=600, check=False)
-        return compare(options, [(1, 3)], lambda _: Cluster(mbit * 1e6 / 8, 5e-5, is_shared=True), run, more, f"{mbit} Mbit/s ")
+
+        more = ["--hostfile", hosts.hostfile, "--ssh", hosts.ssh]
+        for model, batch in of_models(options):
+            facts = probe(model, batch, 2)
+            for mbit in map(int, options.mbit.split(",")):
+                for number in (1, 2, 3):
+                    hosts.limit(f"h{number}", mbit)
+                for setting in options.settings.split(","):
+                    yield measure(model, batch, facts, (1, 3), setting, run, more, mbit)
+
+
+def predicted(one, costs):
+    from trireme.job.mode import parse
+    from trireme.simulate.schedule import Options
+    from trireme.simulate.simulation import Cluster, simulate
+
+    servers, trainers = one.job
+    cores = os.cpu_count() or 1
+    if one.mbit:
+        cluster = Cluster(one.mbit * 1e6 / 8, 5e-5, trainers_per_host=1, is_shared=True)
+    else:
+        cluster = Cluster(1e13, 0.0, trainers_per_host=trainers, cores=cores, is_shared=True)
+    found = simulate(one.facts, costs, cluster, parse(one.mode), Options(one.compress), trainers, servers)
+    return [1e3 * value for value in (found.step, found.of_trainer, found.of_server)]
+
+
+def compare(found, costs, clock):
+    """Print a line for a job; return the errors."""
+    said, real = predicted(found, costs), found.values
+    where = f"{found.mbit} Mbit/s" if found.mbit else ""
+    print(f"{found.model:<16} {found.batch:>4} {found.job[0]}+{found.job[1]} {found.mode:<6} {found.compress:<5} {where:<11}", end="")
+    kept = [True, not found.mbit, not found.mbit] if clock else [False, True, True]
+    errors = [one / other - 1 if keep else None for one, other, keep in zip(said, real, kept)]
+    for what, one, other, error in zip(WHAT, said, real, errors):
+        if error is not None:
+            print(f"; {what} {one:.3g} ms, measured {other:.3g}, {error:+.1%}", end="")
+    print(flush=True)
+    return errors
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     options.add_argument("--costs")
     options.add_argument("--jobs", default="1+1,1+2,2+2", help="servers + trainers")
-    options.add_argument("--models", help="some of the models")
-    options.add_argument("--rounds", type=int, default=6)
-    options.add_argument("--starts", type=int, default=2)
+    options.add_argument("--models", default=MODELS, help="some of the models, each with its batch")
+    options.add_argument("--settings", help="mode and compression, such as 'sync none,async int8'")
     options.add_argument("--hosts", action="store_true")
     options.add_argument("--mbit", default="1000,200")
+    options.add_argument("--no-clock", action="store_true", help="others use this machine: compare CPU times alone")
+    options.add_argument("--save")
+    options.add_argument("--load")
+    options.add_argument("--steps", type=int, default=10, help=argparse.SUPPRESS)
     options.add_argument("--worker", nargs=2, metavar=("MODEL", "BATCH"), help=argparse.SUPPRESS)
     options = options.parse_args()
     if options.worker:
-        work(options.worker[0], int(options.worker[1]), options.rounds)
+        work(options.worker[0], int(options.worker[1]), options.steps)
         return
-    from trireme.simulate.simulation import Cluster
+    from trireme.simulate.costs import default_path, load
 
-    if options.hosts:
-        errors = [one for mbit in options.mbit.split(",") for one in on_hosts(options, int(mbit))]
-    else:
-        jobs = [tuple(map(int, one.split("+"))) for one in options.jobs.split(",")]
-        cores = os.cpu_count() or 1
-        errors = compare(options, jobs, lambda job: Cluster(1e12, 0.0, trainers_per_host=job[1], cores=cores, is_shared=True), local)
-    for what, found in zip(("step", "CPU"), zip(*errors)):
-        sizes = [abs(one) for one in found]
-        print(f"{what}: median error {statistics.median(sizes):.1%}, worst {max(sizes):.1%}, of {len(sizes)} jobs")
+    options.settings = options.settings or ",".join(HOST_SETTINGS if options.hosts else SETTINGS)
+    costs, kept, errors = load(Path(options.costs) if options.costs else default_path()), [], []
+    sys.modules["simulate"] = sys.modules["__main__"]                 # for what --save has pickled
+    Measured.__module__ = "simulate"
+    for one in pickle.loads(Path(options.load).read_bytes()) if options.load else (on_hosts if options.hosts else here)(options):
+        kept.append(one)
+        errors.append(compare(one, costs, not options.no_clock))
+        if options.save:
+            Path(options.save).write_bytes(pickle.dumps(kept))
+    for what, found in zip(WHAT, zip(*errors)):
+        sizes = [abs(one) for one in found if one is not None]
+        if sizes:
+            print(f"{what}: median error {statistics.median(sizes):.1%}, worst {max(sizes):.1%}, of {len(sizes)} jobs")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """``trireme simulate``: its messages are those of jobs, and simulated jobs take what computing, processors and links take."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from trireme.distributed.placement import Item
 from trireme.job.mode import parse
 from trireme.launch import cli
 from trireme.launch.logs import read
-from trireme.simulate.costs import OPTIMIZERS, Costs, Way, load, save
+from trireme.simulate.costs import Costs, free, load, save
 from trireme.simulate.facts import Facts, Moment, Table, growth
+from trireme.simulate.fit import Point, errors, fit
+from trireme.simulate.hosts import looks
 from trireme.simulate.probe import run_script_apart
 from trireme.simulate.schedule import Options, merged, schedule_of
 from trireme.simulate.simulation import Cluster, best_servers, simulate
@@ -92,14 +95,7 @@ def made_up(computing=0.01, megabytes=4, spread=(1.0,), tables=()):
                  spread=list(spread), tables=list(tables))
 
 
-def free():
-    """Costs of nothing."""
-    each = dict.fromkeys(OPTIMIZERS, 0.0)
-    return Costs(step=0.0, step_of_server=0.0, wake=0.0, entry=0.0, small_update=0.0, rouse=0.0, memory=Way(0.0, 0.0, 0.0),
-                 tcp=Way(0.0, 0.0, 0.0), add=0.0, apply=dict(each), row_read=0.0, row_apply=dict(each), row_byte=0.0, row_trainer=0.0)
-
-
-FAST = Cluster(bandwidth=1e15, latency=0.0)
+FAST = Cluster(bandwidth=1e15, latency=0.0, trainers_per_host=64, is_shared=True)     # one host, whose ranks ring each other
 
 
 def test_without_costs_a_step_is_computing():
@@ -142,7 +138,7 @@ def test_sync_waits_for_the_slowest_and_async_does_not():
 
 def test_costs_of_servers_count(tmp_path):
     costs = free()
-    costs.add = costs.apply["sgd"] = 1e-9
+    costs.units |= {"add": 1e-9, "apply.sgd": 1e-9}
     job = made_up(computing=1e-5)
     steps = [simulate(job, costs, FAST, parse("sync"), Options(), trainers, 1) for trainers in (1, 2, 4)]
     assert [one.step for one in steps] == pytest.approx([job.dense_bytes * 1e-9 * n for n in (1, 2, 4)], rel=0.05)
@@ -151,7 +147,7 @@ def test_costs_of_servers_count(tmp_path):
 
 def test_tables_cost_rows_that_are_shared():
     costs = free()
-    costs.row_apply["sgd"] = 1e-6
+    costs.units["row_apply.sgd"] = 1e-6
     for overlap, rows in ((1.0, 4000), (0.0, 1000)):
         job = made_up(computing=1e-5, megabytes=1, tables=[Table("t", 64, 1000, overlap)])
         step = simulate(job, costs, FAST, parse("sync"), Options(), 4, 1).step
@@ -174,6 +170,63 @@ def test_the_same_job_is_simulated_alike():
 
 def test_keys_that_trainers_share():
     assert growth([np.arange(100), np.arange(50, 150)]) == pytest.approx(np.log2(1.5))
+
+
+# -- what work is made of -----------------------------------------------------------------------------------------------
+
+
+def test_small_messages_about_many_tables_travel_in_bundles():
+    """52 tables of few keys: a step has as many messages as with two."""
+    few, many = (schedule_of(made_up(tables=[Table(f"t{i}", 4, 20, 0.5) for i in range(count)]), 1) for count in (2, 52))
+    assert few.travels()[0] == many.travels()[0]
+    assert many.totals()["keys"][0] == many.totals()["rows"][0] == many.totals()["row_gradients"][0] == 52
+
+
+def test_costs_that_made_cpu_times_are_found_again():
+    """Calibration: the simulation says what ranks did, and the fit says what it costs."""
+    true = Costs(units={name: 3 * cost for name, cost in Costs().units.items()})
+    points = []
+    for megabytes, trainers in ((0.01, 1), (1, 1), (16, 1), (0.01, 2), (1, 2), (16, 2)):
+        job = made_up(computing=1e-5, megabytes=megabytes) if megabytes >= 1 else made_up(computing=1e-5, megabytes=0)
+        for tally in simulate(job, Costs(), FAST, parse("sync"), Options(), trainers, 1).tally.values():
+            points.append(Point(tally, true.seconds(tally)))
+    assert max(map(abs, errors(points, fit(points, Costs().units)))) < 0.05
+
+
+def test_messages_of_other_hosts_are_seen_late():
+    """Naps last an eighth of the time that a thread has waited, and 5 ms at most."""
+    for waited in (1e-6, 3e-5, 1e-3, 0.1, 3.0):
+        naps, late = looks(waited)
+        assert naps >= 0 and 0 <= late <= min(max(waited / 8, 2e-5), 5e-3) * 1.01
+    apart = Cluster(bandwidth=1e15, latency=0.0)
+    near, far = (simulate(made_up(spread=[0.5, 1.5]), free(), one, parse("sync"), Options(), 4, 1).step for one in (FAST, apart))
+    assert near < far < 1.15 * near
+
+
+def test_a_servers_threads_share_its_work():
+    costs = free()
+    costs.units["apply.sgd"] = 1e-9
+    one, two = (simulate(made_up(computing=1e-5), costs, replace(FAST, server_threads=threads), parse("sync"), Options(), 1, 1)
+                for threads in (1, 2))
+    assert two.step == pytest.approx(one.step / 1.6, rel=0.02) and two.of_server == one.of_server
+
+
+def test_a_trainer_computes_while_another_thread_sends_where_cores_are_free():
+    costs = free()
+    costs.units["tcp.byte"] = 1e-9
+    job = made_up(computing=0.05)
+    steps = [simulate(job, costs, Cluster(1e15, 0.0, cores=cores), parse("sync"), Options(), 1, 1).step for cores in (1, 2)]
+    assert steps[1] < steps[0] - 0.002
+
+
+def test_all_modes_and_compressions_are_simulated():
+    job = made_up(tables=[Table("t", 64, 1000, 0.5)])
+    job.filled = dict.fromkeys((item.name for item in job.items), 0.25)
+    steps = {mode: simulate(job, Costs(), Cluster(1e9, 1e-5), parse(mode), Options(), 4, 2).step
+             for mode in ("sync", "geo(10)", "average(10)")}
+    assert steps["geo(10)"] < 10 * steps["sync"] and steps["average(10)"] < 10 * steps["sync"]
+    sizes = [schedule_of(job, 2, Options(method)).travels()[1] for method in ("none", "nonzero")]
+    assert 0.5 < sizes[1] / sizes[0] < 0.8                 # parameters come back as they are
 
 
 # -- the command ------------------------------------------------------------------------------------------------------
@@ -208,10 +261,9 @@ def test_mistakes_are_told(tmp_path, capsys):
     save(Costs(), damaged)
     assert cli.main(["simulate", "--costs", str(damaged), "no-such.py"]) == 2
     assert cli.main(["simulate", "--costs", str(damaged), "--mode", "asink", str(SIZED)]) == 2
-    assert cli.main(["simulate", "--costs", str(damaged), "--compress", "nonzero", str(SIZED)]) == 2
 
 
 def test_costs_survive_their_file(tmp_path):
-    costs = Costs(cpu="x", tcp=Way(1.0, 2.0, 3.0))
+    costs = Costs(cpu="x", units={**free().units, "add": 2.0}, sent={"memory": 0.0, "tcp": 0.5})
     save(costs, tmp_path / "a" / "costs")
     assert load(tmp_path / "a" / "costs") == costs

@@ -15,10 +15,12 @@ from .transpiler import Edit, averaged, first_readers, item_of, make_dense, make
 
 @dataclass(frozen=True)
 class Mark:
-    """A place where a trainer waits for these parameters, or (``is_send``) sends their gradients, or averaged variables."""
+    """A place where a trainer waits for these parameters, or (``is_send``) sends their gradients, or averaged variables. ``of_lookup``:
+    the place in front of a look-up of a table, or (``is_send``) behind it."""
 
     names: tuple[str, ...]
     is_send: bool
+    of_lookup: bool = False
 
 
 class ComputingPart:
@@ -65,6 +67,11 @@ class ComputingPart:
         waits, _ = first_readers(block, self.part.params, len(mine))
         for index, names in waits:
             edit.insert_ahead(index, *_called(call(Mark(tuple(names), False))))
+        for op in block.read_ops():
+            if op.type == "lookup_sparse_table" and op.inputs["W"][0] in self.tables:
+                table = (op.inputs["W"][0],)
+                edit.insert_ahead(op.index, *_called(call(Mark(table, False, True))))
+                edit.insert_behind(op.index, *_called(call(Mark(table, True, True))))
         edit.finish()
         return copy
 

@@ -62,10 +62,12 @@ def add_simulate(commands: Any) -> None:
                         help="of each host, in both directions (default: 25Gbit,20us)")
     parser.add_argument("--trainers-per-host", type=whole_from(1), default=1, metavar="N", help="(default: 1)")
     parser.add_argument("--servers-per-host", type=whole_from(1), default=1, metavar="N", help="(default: 1)")
+    parser.add_argument("--server-threads", type=whole_from(1), default=1, metavar="N",
+                        help="of a server; they share adding, updating and looking rows up (default: 1)")
     parser.add_argument("--servers-on", choices=["own", "trainers"], default="own",
                         help="hosts of their own, or those of trainers (default: own)")
     parser.add_argument("--cores-per-host", type=whole_from(0), default=0, metavar="N",
-                        help="cores that a host's ranks share (default: as many as they can use)")
+                        help="cores that a host's ranks share (default: one for each thread that computes)")
     parser.add_argument("--threads", type=whole_from(1), default=1, metavar="N", help="of a trainer (default: 1)")
     parser.add_argument("--steps", type=whole_from(5), default=20, metavar="N", help="of the script that are measured (default: 20)")
     parser.add_argument("--speed", type=number_from(0, True), default=1.0, metavar="FACTOR",

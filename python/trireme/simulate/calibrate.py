@@ -1,40 +1,73 @@
-"""Measures what messages and bytes cost on this machine: ``trireme simulate --calibrate``.
+"""Measures what work costs on this machine: ``trireme simulate --calibrate``.
 
-Small jobs of one or two trainers and one server run for some hundred steps. Their processes' CPU times are compared: a job with more
-messages of the same bytes, with more bytes, with another optimizer. CPU times depend little on what else the machine does.
+Small jobs of one or two trainers and one server run for some hundred steps: with few messages and many, of few bytes and many, with each
+optimizer and each method of compression. The CPU time of each rank is known, and the simulation says what the rank did. The costs are those
+that explain these times best (``fit.py``). CPU times depend little on what else the machine does.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from ..job.mode import parse as parse_mode
 from ..launch import mpi as mpis
 from ..launch.programs import server_program
 from ..native.errors import PeerError
-from .costs import METHODS, OPTIMIZERS, Costs, cpu_name
+from .costs import OPTIMIZERS, POLLED, UNITS, Costs, cpu_name
+from .facts import Facts
+from .fit import Point, errors, fit
 from .probe import run_script_apart
+from .schedule import Options
+from .simulation import Cluster, simulate
 
 SCRIPT = Path(__file__).with_name("calibration_job.py")
-MEGABYTE = 1 << 20
-_LARGE, _MIDDLE, _SMALL, _NOTHING = (4, MEGABYTE), (256, 8192), (512, 1024), (1, 16)     # parameters, and floats of each
-_ROWS = 4000
+STREAM = Path(__file__).with_name("calibration_stream.py")
 _LIMIT = 120.0
 
 
 @dataclass(frozen=True)
-class Measured:
-    """CPU seconds of a step, and its time."""
+class Case:
+    """A job: so many parameters (or rows) of so many floats."""
 
-    trainer: float
-    server: float
-    step: float
+    count: int
+    size: int
+    steps: int
+    kind: str = "dense"
+    optimizer: str = "sgd"
+    trainers: int = 1
+    tcp: bool = False
+    compress: str = "none"
+    rounds: bool = False
+    only: str = ""                     # the kind of ranks whose times count: the others' are mostly something else
+
+    def __str__(self) -> str:
+        more = [*(["TCP"] if self.tcp else []), *([self.compress] if self.compress != "none" else []),
+                *(["rounded parameters"] if self.rounds else [])]
+        return f"{self.kind} {self.optimizer}, {self.trainers} trainers, {self.count} of {self.size}" + "".join(f", {one}" for one in more)
+
+
+_NOTHING, _LARGE, _MIDDLE, _SMALL = Case(1, 16, 2400), Case(4, 1 << 20, 48), Case(256, 8192, 64), Case(512, 1024, 240)
+_NARROW, _SLOW_ROWS = Case(4000, 8, 240, kind="rows"), Case(4000, 8, 64, kind="slow rows", only="server")
+CASES = (
+    *(replace(one, trainers=trainers) for one in (_NOTHING, _LARGE, _MIDDLE, _SMALL) for trainers in (1, 2)),
+    *(replace(one, tcp=True) for one in (_NOTHING, _LARGE, _MIDDLE)), replace(_LARGE, tcp=True, trainers=2),
+    *(replace(_LARGE, optimizer=name) for name in OPTIMIZERS[1:]),
+    *(replace(_LARGE, compress=name) for name in ("fp16", "bf16", "int8", "topk(0.01)", "nonzero")), replace(_LARGE, rounds=True),
+    *(Case(count, size, 80, kind="slow", trainers=trainers) for count, size in ((1, 16), (24, 8192)) for trainers in (1, 2)),
+    *(replace(_NARROW, count=count, size=size, only="trainer") for count, size in ((4000, 8), (4000, 64), (400, 8))),
+    *(replace(_SLOW_ROWS, optimizer=name) for name in OPTIMIZERS), replace(_SLOW_ROWS, trainers=2), replace(_SLOW_ROWS, size=64),
+)
 
 
 class Bench:
@@ -42,121 +75,91 @@ class Bench:
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say, self._mpi = say, mpis.find(None, "auto")
-        self._alone: dict[tuple[str, int, int], float] = {}
+        self._alone: dict[tuple[str, int, int], Facts] = {}
 
-    def job(self, shape: tuple[int, int], *, kind: str = "dense", optimizer: str = "sgd", trainers: int = 1, tcp: bool = False,
-            steps: int = 200, **env: str) -> Measured:
-        """Run a job with so many parameters of a size."""
-        count, size = shape
-        words = [sys.executable, str(SCRIPT), kind, optimizer, str(count), str(size), str(steps)]
-        with tempfile.TemporaryDirectory() as folder:
-            line = [self._mpi.mpirun, *(["--allow-run-as-root"] if os.geteuid() == 0 else []), "--oversubscribe", "--mca", "pml", "ob1",
-                    "--mca", "btl", "self,tcp" if tcp else "self,vader", "-np", "1", server_program(), ":", "-np", str(trainers), *words]
-            done = subprocess.run(line, env=self._environment(folder, env), capture_output=True, text=True, timeout=_LIMIT, check=False)
-        lines = [one for one in done.stdout.splitlines() if one.startswith("{")]
+    def _mpirun(self, tcp: bool, *words: str) -> list[str]:
+        return [self._mpi.mpirun, *(["--allow-run-as-root"] if os.geteuid() == 0 else []), "--oversubscribe", "--mca", "pml", "ob1",
+                "--mca", "btl", "self,tcp" if tcp else "self,vader", *words]
+
+    def _run(self, line: list[str], more: dict[str, str]) -> list[dict[str, Any]]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRIREME_", "OMPI_", "PMIX_"))}
+        done = subprocess.run(line, env={**kept, "TRIREME_NUM_THREADS": "1", **more}, capture_output=True, text=True, timeout=_LIMIT,
+                              check=False)
+        lines = [json.loads(one) for one in done.stdout.splitlines() if one.startswith("{")]
         if done.returncode or not lines:
             raise PeerError(f"trireme simulate: a job of the calibration ended with exit code {done.returncode}:\n"
                             f"{done.stdout}{done.stderr}")
-        found = json.loads(lines[-1])
-        how = "".join(f", {word}" for word in [*(["TCP"] if tcp else []), *env.values()])
-        self._say(f"{kind} {optimizer}, {trainers} trainers, {count} of {size}{how}: "
-                  f"server {1e6 * found['server']:.0f} us, trainer {1e6 * found['trainer']:.0f} us of a step")
-        return Measured(**found)
+        return lines
 
-    @staticmethod
-    def _environment(folder: str, more: dict[str, str]) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRIREME_", "OMPI_", "PMIX_"))}
-        return {**kept, "TRIREME_LOG": folder, "TRIREME_NUM_THREADS": "1", **more}
+    def points(self, case: Case, costs: Costs) -> Iterator[Point]:
+        """Run a job; return what its trainers and its server did, and the CPU time of it."""
+        words = [sys.executable, str(SCRIPT), case.kind, case.optimizer, str(case.count), str(case.size), str(case.steps)]
+        with tempfile.TemporaryDirectory() as folder:
+            lines = self._run(self._mpirun(case.tcp, "-np", "1", server_program(), ":", "-np", str(case.trainers), *words),
+                              {"TRIREME_LOG": folder, "TRIREME_COMPRESS": case.compress,
+                               "TRIREME_COMPRESS_PARAMETERS": "bf16" if case.rounds else "none"})
+        found = next(one for one in lines if one["trainer"] == 0)
+        facts = self._facts(case)
+        did = simulate(facts, costs, Cluster(1e13, 0.0, trainers_per_host=case.trainers, is_shared=not case.tcp), parse_mode("sync"),
+                       Options(case.compress, case.rounds), case.trainers, 1).tally
+        trainers = [name for name in found["cpu"] if name.startswith("trainer")]
+        own = facts.computing + facts.script
+        for kind, names, less in (("trainer", trainers, own), ("server", ["server-0"], 0.0)):
+            if case.only not in ("", kind):
+                continue
+            seconds = statistics.mean(found["cpu"][name] for name in names)
+            wakes = statistics.mean(found["wakes"][name] for name in names)
+            self._say(f"{case}: {kind} {1e6 * seconds:.1f} us of a step")
+            others = min(less + did[kind][POLLED], seconds)
+            cold = wakes * did[kind]["cold"] / max(did[kind]["wake"], 1e-9)
+            yield Point({**did[kind], "wake": wakes, "cold": cold, "nap": 0.0}, seconds - others, others, f"{case}: {kind}")
 
-    def alone(self, shape: tuple[int, int], kind: str = "dense") -> float:
-        """Return the seconds that a trainer computes in such a step."""
-        key = kind, *shape
+    def _facts(self, case: Case) -> Facts:
+        key = case.kind, case.count, case.size
         if key not in self._alone:
-            self._alone[key] = run_script_apart(str(SCRIPT), [kind, "sgd", *map(str, shape), "40"]).computing
-        return self._alone[key]
+            self._alone[key] = run_script_apart(str(SCRIPT), [case.kind, "sgd", str(case.count), str(case.size), "40"], steps=40)
+        return replace(self._alone[key], optimizer=case.optimizer, states={"sgd": 0, "adam": 2}.get(case.optimizer, 1))
+
+    def share_of_sender(self, tcp: bool) -> float:
+        """Return which part of the cost of a byte a sender has."""
+        lines = self._run(self._mpirun(tcp, "-np", "2", sys.executable, str(STREAM), os.path.join(self._mpi.libdir, mpis.LIBMPI)), {})
+        sent, received = (sum(one[name] for one in lines) for name in ("sent", "received"))
+        self._say(f"a byte over {'TCP' if tcp else 'shared memory'}: sender {5e8 * sent:.3f} ns, receiver {5e8 * received:.3f} ns")
+        return sent / (sent + received) if sent + received > 0 else 0.5
+
+
+def time_to_wake() -> float:
+    """Return how late a thread sees what it sleeps for: half of a round of two threads that wake each other, among the fastest ones."""
+    there, back, times = threading.Semaphore(0), threading.Semaphore(0), []
+
+    def answer() -> None:
+        for _ in range(400):
+            there.acquire()
+            back.release()
+
+    other = threading.Thread(target=answer)
+    other.start()
+    for _ in range(400):
+        begun = time.perf_counter()
+        there.release()
+        back.acquire()
+        times.append(time.perf_counter() - begun)
+    other.join()
+    return 0.5 * sorted(times)[len(times) // 10]
 
 
 def calibrate(say: Callable[[str], None]) -> Costs:
     """Measure all costs. ``say`` is called with a line for each job."""
     bench, costs = Bench(say), Costs(cpu=cpu_name(), cores=os.cpu_count() or 1)
-    nothing, large = bench.job(_NOTHING, steps=2000), bench.job(_LARGE, steps=60)
-    _bytes(bench, costs, large)
-    _updates(bench, costs, large)
-    _messages(bench, costs, nothing)
-    _small(bench, costs)
-    _methods(bench, costs, large)
-    _tables(bench, costs)
+    for way in ("memory", "tcp"):
+        costs.sent[way] = bench.share_of_sender(way == "tcp")
+    points = [point for case in CASES for point in bench.points(case, costs)]
+    costs.units = fit(points, UNITS)
+    costs.units["nap"] = costs.units["wake"]           # jobs of one host have none
+    costs.delay = time_to_wake()
+    off = errors(points, costs.units)
+    costs.error = statistics.median(map(abs, off))
+    for point, one in zip(points, off):
+        if abs(one) > 0.15:
+            say(f"{point.name}: the costs say {one:+.0%} of the CPU time")
     return costs
-
-
-def _positive(seconds: float, least: float) -> float:
-    return max(seconds, least)
-
-
-def _bytes(bench: Bench, costs: Costs, large: Measured) -> None:
-    size = 4.0 * _LARGE[0] * _LARGE[1]
-    for way, much in ((costs.memory, large), (costs.tcp, bench.job(_LARGE, tcp=True, steps=60))):
-        way.byte = _positive((much.trainer - bench.alone(_LARGE)) / size, 1e-11)           # a trainer does one side of both ways
-
-
-def _messages(bench: Bench, costs: Costs, nothing: Measured) -> None:
-    """A message, from many messages. A server that one trainer keeps waking works more for a message than a busy one: the second trainer's
-    messages say what a busy one does."""
-    size, count = 4.0 * _MIDDLE[0] * _MIDDLE[1], 2.0 * _MIDDLE[0]
-    for way, tcp in ((costs.memory, False), (costs.tcp, True)):
-        one, two = bench.job(_MIDDLE, tcp=tcp, steps=80), bench.job(_MIDDLE, tcp=tcp, trainers=2, steps=80)
-        way.message = _positive((one.trainer - bench.alone(_MIDDLE) - way.byte * size) / count, 2e-7)
-        first = (one.server - (way.byte + costs.apply["sgd"]) * size) / count
-        way.served = _positive(min(first, (two.server - one.server - (way.byte + costs.add) * size) / count), 2e-7)
-        if not tcp:
-            costs.rouse = _positive(2 * (first - way.served), 1e-7)                        # for a gradient; parameters leave together
-    costs.step = _positive(nothing.trainer - bench.alone(_NOTHING) - 4 * costs.memory.message, 2e-6)
-    costs.step_of_server = _positive(nothing.server - 4 * costs.memory.served - 2 * costs.rouse, 2e-6)
-    costs.wake = min(_positive(0.5 * (nothing.step - nothing.trainer - nothing.server), 1e-6), 1e-4)
-
-
-def _small(bench: Bench, costs: Costs) -> None:
-    """Small parameters: what each trainer brings and takes, and what an update does once."""
-    one, two = bench.job(_SMALL, steps=300), bench.job(_SMALL, trainers=2, steps=300)
-    size = 4.0 * _SMALL[0] * _SMALL[1]
-    moved = costs.memory.served * (2 + 2 * size / 524288) + costs.memory.byte * size
-    costs.entry = _positive((two.server - one.server - moved - costs.add * size) / (2 * _SMALL[0]), 1e-8)
-    rest = one.server - costs.step_of_server - moved - costs.apply["sgd"] * size
-    costs.small_update = _positive(rest / _SMALL[0] - 2 * costs.entry, 1e-8)
-
-
-def _updates(bench: Bench, costs: Costs, large: Measured) -> None:
-    """What a server does with a gradient beyond receiving it, and sending parameters."""
-    size = 4.0 * _LARGE[0] * _LARGE[1]
-    moving = costs.memory.byte * size
-    for name in OPTIMIZERS:
-        found = large if name == "sgd" else bench.job(_LARGE, optimizer=name, steps=40)
-        costs.apply[name] = _positive((found.server - moving) / size, 1e-11)
-    two = bench.job(_LARGE, trainers=2, steps=40)
-    costs.add = _positive((two.server - 2 * moving) / size - costs.apply["sgd"], 1e-11)
-
-
-def _methods(bench: Bench, costs: Costs, large: Measured) -> None:
-    size = 4.0 * _LARGE[0] * _LARGE[1]
-    for name, share in zip(METHODS, (0.5, 0.5, 0.26, 0.06)):
-        found = bench.job(_LARGE, steps=40, TRIREME_COMPRESS="topk(0.01)" if name == "topk" else name)
-        spared = 0.5 * (1 - share) * costs.memory.byte * size
-        costs.encode[name] = _positive((found.trainer - large.trainer + spared) / size, 1e-11)
-        costs.decode[name] = _positive((found.server - large.server + spared) / size, 1e-11)
-    found, spared = bench.job(_LARGE, steps=40, TRIREME_COMPRESS_PARAMETERS="bf16"), 0.25 * costs.memory.byte * size
-    costs.round_byte = _positive((found.server - large.server + spared) / size, 1e-11)
-    costs.widen_byte = _positive((found.trainer - large.trainer + spared) / size, 1e-11)
-
-
-def _tables(bench: Bench, costs: Costs) -> None:
-    """Rows: two widths say what a row and what a byte of it costs; reading is taken as a third of a row's work under SGD."""
-    narrow, wide = (_ROWS, 8), (_ROWS, 64)
-    found = {name: bench.job(narrow, kind="rows", optimizer=name, steps=100) for name in OPTIMIZERS}
-    broad = bench.job(wide, kind="rows", steps=100)
-    moved = [costs.memory.byte * _ROWS * (16 + 8 * shape[1]) / 2 for shape in (narrow, wide)]
-    costs.row_byte = _positive((broad.server - moved[1] - found["sgd"].server + moved[0]) / (_ROWS * 4 * (wide[1] - narrow[1])), 1e-11)
-    rest = {name: (one.server - costs.step_of_server - moved[0]) / _ROWS - 4 * narrow[1] * costs.row_byte for name, one in found.items()}
-    costs.row_read = _positive(rest["sgd"] / 3, 1e-9)
-    costs.row_apply = {name: _positive(seconds - costs.row_read, 1e-9) for name, seconds in rest.items()}
-    own = (found["sgd"].trainer - bench.alone(narrow, "rows") - costs.step - moved[0]) / _ROWS
-    costs.row_trainer = _positive(own / 2, 1e-9)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -18,7 +19,6 @@ from ..job import compression
 from ..job.mode import Mode
 from ..job.mode import parse as parse_mode
 from ..launch.units import in_bytes, in_ms
-from ..native.errors import UnsupportedError
 from ..observe.charts import line_chart
 from .calibrate import calibrate
 from .costs import Costs, cpu_name, default_path, load, save
@@ -40,15 +40,17 @@ def command(options: argparse.Namespace) -> int:
         if not options.script:
             return 0
     costs = load(path)
-    facts = run_script_apart(options.script, options.args, steps=options.steps, threads=options.threads)
+    copies = max(min(options.trainers_per_host, (os.cpu_count() or 1) // options.threads), 1)
+    facts = run_script_apart(options.script, options.args, steps=options.steps, threads=options.threads, copies=copies)
     mode, how = _mode(options, facts), _options(options, facts)
     bandwidth, latency = options.link
     cluster = Cluster(bandwidth, latency, options.trainers_per_host, options.servers_per_host, options.cores_per_host,
-                      options.servers_on == "trainers")
+                      options.servers_on == "trainers", options.server_threads)
     check(cluster)
     for line in _about(options, facts, costs, mode, how):
         print(line)
-    facts.computing, facts.updating, facts.script = (seconds / options.speed for seconds in (facts.computing, facts.updating, facts.script))
+    for name in ("computing", "looking", "updating", "script"):
+        setattr(facts, name, getattr(facts, name) / options.speed)
     results, one = [], _job(options, facts, costs, cluster, mode, how, 1)
     print(_row(_HEAD))
     for trainers in options.trainers:
@@ -60,16 +62,11 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _mode(options: argparse.Namespace, facts: Facts) -> Mode:
-    mode = parse_mode(options.mode or facts.mode)
-    if mode.trains_copies and facts.tables:
-        raise UnsupportedError(f"trireme simulate: mode {mode.text} with sparse tables is not simulated")
-    return mode
+    return parse_mode(options.mode or facts.mode)
 
 
 def _options(options: argparse.Namespace, facts: Facts) -> Options:
     method = compression.parse(options.compress or facts.compress)
-    if method == "nonzero":
-        raise UnsupportedError("trireme simulate: with --compress nonzero bytes depend on the gradients; it is not simulated")
     return Options(method, compression.parse_parameters(options.compress_parameters or facts.compress_parameters) == "bf16")
 
 

@@ -54,6 +54,8 @@ class Facts:
     optimizer: str = "sgd"             # its operator
     states: int = 0                    # values that it keeps for each parameter
     updating: float = 0.0              # its time on a trainer, where trainers run it (modes geo and average)
+    looking: float = 0.0               # time of look-ups of tables that are here; no part of `computing`
+    filled: dict[str, float] = field(default_factory=dict)             # of each parameter's gradient: the share that is not zero
     tables: list[Table] = field(default_factory=list)
     threads: int = 1
     resident: int = 0                  # bytes of the process that was measured

@@ -1,21 +1,29 @@
 """Virtual time, hosts with cores and links, and ranks that work on them.
 
-A rank does one thing at a time, in the order in which it comes. A host's ranks share its cores evenly when there are more ranks with work
-than cores. A host's link is one queue in each direction. Messages of several senders reach a full link in turn, so they share it evenly.
+A rank does one thing at a time, in the order in which it comes. Where a host has more ranks with work than cores, they share the cores
+evenly, as the scheduler of an operating system lets them. A host's link is one queue in each direction. Messages of several senders reach
+a full link in turn, so they share it evenly.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .costs import Costs, Way
+from .costs import POLLED, Tally
 
 Call = Callable[..., None]
+
+# Naps of a thread that waits for messages of other hosts, of which no doorbell tells it: comm_drive.c.
+_HOT, _NAP_LEAST, _NAP_MOST, _NAP_PART = 5e-6, 2e-5, 5e-3, 8
+# It looks longer before it sleeps where the last waits were short.
+_HOT_BRISK, _SHORT, _BRISK = 3e-5, 2e-4, 64
+COLD = 1e-3                            # after so long a sleep, or so much computing, caches hold other things
 
 
 class Clock:
@@ -54,14 +62,18 @@ class Link:
 
 @dataclass
 class Host:
+    """``served`` counts the core seconds that each of the ranks with work has got: all get as much."""
+
     clock: Clock
     cores: int
     out: Link
     into: Link
     ranks: int = 0                     # that live here
-    working: dict[Rank, float] = field(default_factory=dict)          # and have work; the seconds that are left of it
+    _served: float = 0.0
+    _working: list[tuple[float, int, Rank]] = field(default_factory=list)      # a heap: at which `_served` a rank is done
     _since: float = 0.0
     _round: int = 0
+    _numbers: int = 0
 
     @property
     def is_shared(self) -> bool:
@@ -69,60 +81,102 @@ class Host:
 
     def begin(self, rank: Rank, seconds: float) -> None:
         self._advance()
-        self.working[rank] = seconds
+        self._numbers += 1
+        heapq.heappush(self._working, (self._served + seconds, self._numbers, rank))
         self._plan()
 
     def _speed(self) -> float:
-        return min(1.0, self.cores / len(self.working)) if self.working else 1.0
+        return min(1.0, self.cores / len(self._working)) if self._working else 1.0
 
     def _advance(self) -> None:
-        passed = (self.clock.now - self._since) * self._speed()
-        for rank in self.working:
-            self.working[rank] -= passed
+        self._served += (self.clock.now - self._since) * self._speed()
         self._since = self.clock.now
 
     def _plan(self) -> None:
         self._round += 1
-        if self.working:
-            self.clock.at(self.clock.now + max(min(self.working.values()), 0.0) / self._speed(), self._look, self._round)
+        if self._working:
+            self.clock.at(self.clock.now + max(self._working[0][0] - self._served, 0.0) / self._speed(), self._look, self._round)
 
     def _look(self, number: int) -> None:
         if number != self._round:
             return
         self._advance()
-        done = [rank for rank, left in self.working.items() if left <= 1e-12]
-        for rank in done:
-            del self.working[rank]
+        done = []
+        while self._working and self._working[0][0] <= self._served + 1e-12:
+            done.append(heapq.heappop(self._working)[2])
         for rank in done:
             rank.finish()
         self._plan()
 
 
-class Rank:
-    """A process with one core's worth of work at a time."""
+@dataclass(frozen=True)
+class Price:
+    """What some work costs: CPU seconds, how long it takes where nothing disturbs it, and what it is made of."""
 
-    def __init__(self, clock: Clock, host: Host, wake: float, rouse: float = 0.0) -> None:
-        self.clock, self.host, self._wake, self._rouse = clock, host, wake, rouse
+    seconds: float
+    lasts: float
+    tally: Tally = field(default_factory=dict, hash=False)
+
+
+class Rank:
+    """A thread of a process, with one core's worth of work at a time.
+
+    ``wake`` are the prices of a short and of a long sleep that a message ends, ``nap`` is that of looking for messages of other hosts.
+    ``delay`` is how late a thread that sleeps sees a message.
+    """
+
+    def __init__(self, clock: Clock, host: Host, wake: tuple[Price, Price], nap: Price, delay: float) -> None:
+        self.clock, self.host, self._wake, self._nap, self._delay = clock, host, wake, nap, delay
         self.busy = self._free = 0.0
+        self.wakes = self.colds = self.naps = self.polled = 0.0
+        self.is_aside, self._short = False, 0          # the process's other thread works; short waits, one after the other
+        self.done: dict[int, tuple[Price, int]] = {}   # by the price's identity: how often
         self._queue: deque[tuple[float, Call, tuple[Any, ...]]] = deque()
         host.ranks += 1
 
-    def work(self, seconds: float, then: Call, *args: Any, wakes: bool = False) -> None:
-        """Work for so long after all earlier work, then call ``then``. ``wakes``: a message brings the work, and a rank that sleeps hears
-        of it late."""
-        now, sleeps = self.clock.now, not self._queue if self.host.is_shared else self._free <= self.clock.now
-        if wakes and sleeps:
-            seconds += self._rouse
-        self.busy += seconds
+    def work(self, price: Price, then: Call, *args: Any) -> None:
+        """Do some work after all earlier work, then call ``then``."""
+        self._begin(price, 0.0, then, args)
+
+    def wake(self, price: Price, then: Call, *args: Any, is_far: bool = False) -> None:
+        """A message brings some work. A thread that sleeps hears of it late; ``is_far``: it comes from another host, so it hears of it when
+        it looks."""
+        late, lasts = 0.0, 0.0
+        if not self._queue if self.host.is_shared else self._free <= self.clock.now:
+            late, lasts = self._waited(self.clock.now - self._free, is_far)
+        self._begin(price, late, then, args, lasts)
+
+    def _waited(self, quiet: float, is_far: bool) -> tuple[float, float]:
+        """Return how late this rank hears of a message after so many quiet seconds, and what it works more for that."""
+        hot = 0.0 if self.is_aside else _HOT_BRISK if self._short >= _BRISK else _HOT
+        self._short = self._short + 1 if quiet < _SHORT else 0
+        polled = min(quiet, hot)
+        self.polled += polled
+        self.busy += polled
+        if quiet <= hot:
+            return 0.0, 0.0
+        naps, rest = looks(quiet) if is_far else (0, self._delay)
+        self.naps += naps
+        self.wakes += 1
+        wake = self._wake[quiet > COLD]
+        self.colds += quiet > COLD
+        self.busy += naps * self._nap.seconds + wake.seconds
+        return rest, wake.lasts
+
+    def _begin(self, price: Price, late: float, then: Call, args: tuple[Any, ...], more: float = 0.0) -> None:
+        now = self.clock.now
+        self.busy += price.seconds
+        if price.tally:
+            held = self.done.get(id(price))
+            self.done[id(price)] = price, held[1] + 1 if held else 1
         if not self.host.is_shared:
-            late = self._wake if wakes and sleeps else 0.0
-            self._free = max(now + late, self._free) + seconds
+            self._free = max(now + late, self._free) + more + price.lasts
             self.clock.at(self._free, then, *args)
             return
-        self._queue.append((seconds, then, args))
+        self._queue.append((price.seconds + more, then, args))
         if len(self._queue) == 1:
-            if wakes and self._wake:
-                self.clock.at(now + self._wake, self._start)
+            if late:
+                self.clock.at(now + late, self._start)
             else:
                 self._start()
 
@@ -131,38 +185,68 @@ class Rank:
 
     def finish(self) -> None:
         _, then, args = self._queue.popleft()
+        self._free = self.clock.now
         if self._queue:
             self._start()
         then(*args)
 
+    def forget(self) -> None:
+        """Count anew."""
+        self.busy = self.wakes = self.colds = self.naps = self.polled = 0.0
+        self.done.clear()
+
+    def tally(self) -> Tally:
+        """Return all that this rank has done."""
+        found: Tally = {"wake": self.wakes, "cold": self.colds, "nap": self.naps, POLLED: self.polled}
+        for price, times in self.done.values():
+            for name, count in price.tally.items():
+                found[name] = found.get(name, 0.0) + count * times
+        return found
+
+
+def looks(quiet: float) -> tuple[int, float]:
+    """Return how often a thread has looked in vain after so many quiet seconds, and how long the next look is away. Naps last an eighth of
+    the quiet time before them, within bounds.
+
+    >>> looks(2e-6)
+    (0, 0.0)
+    >>> looks(1.0)[1] <= 5e-3
+    True
+    """
+    if quiet <= _HOT:
+        return 0, 0.0
+    grows, stays = _NAP_LEAST * _NAP_PART, _NAP_MOST * _NAP_PART       # naps have the least length until one, the greatest from the other
+    count = math.ceil((min(quiet, grows) - _HOT) / _NAP_LEAST)
+    at = _HOT + count * _NAP_LEAST
+    if quiet > at:
+        ratio = 1 + 1 / _NAP_PART
+        more = math.ceil(math.log(min(quiet, stays) / at) / math.log(ratio)) if min(quiet, stays) > at else 0
+        count, at = count + more, at * ratio ** more
+    if quiet > at:
+        more = math.ceil((quiet - at) / _NAP_MOST)
+        count, at = count + more, at + more * _NAP_MOST
+    return count - 1, at - quiet
+
 
 class Network:
-    """Messages between ranks: sending works on the sender, receiving on the receiver, and bytes pass both hosts' links."""
+    """Bytes pass the links of both hosts."""
 
-    def __init__(self, clock: Clock, costs: Costs, latency: float) -> None:
-        self._clock, self._costs, self._latency = clock, costs, latency
+    def __init__(self, clock: Clock, latency: float) -> None:
+        self._clock, self._latency = clock, latency
 
-    def way(self, source: Rank, target: Rank) -> Way:
-        return self._costs.memory if source.host is target.host else self._costs.tcp
-
-    def cost(self, source: Rank, target: Rank, messages: float, size: float, on_server: bool = False) -> float:
-        """Return the seconds of one side, a trainer or (``on_server``) a server."""
-        way = self.way(source, target)
-        return (way.served if on_server else way.message) * messages + 0.5 * way.byte * size
-
-    def send(self, source: Rank, target: Rank, size: float, work: float, then: Call, *args: Any) -> None:
-        """Let bytes travel that have been handed over. ``work``: seconds of the receiver for them, after which ``then`` is called."""
+    def send(self, source: Rank, target: Rank, size: float, price: Price, then: Call, *args: Any) -> None:
+        """Let bytes travel that have been handed over. ``price``: the receiver's for them, after which ``then`` is called."""
         if source.host is target.host:
-            target.work(work, then, *args, wakes=True)
+            target.wake(price, then, *args)
             return
         begun = max(self._clock.now, source.host.out.free)
         source.host.out.pass_through(self._clock.now, size)
-        self._clock.at(begun + self._latency, self._arrive, target, size, work, then, args)
+        self._clock.at(begun + self._latency, self._arrive, target, size, price, then, args)
 
-    def _arrive(self, target: Rank, size: float, work: float, then: Call, args: tuple[Any, ...]) -> None:
+    def _arrive(self, target: Rank, size: float, price: Price, then: Call, args: tuple[Any, ...]) -> None:
         done = target.host.into.pass_through(self._clock.now, size)
-        self._clock.at(done, self._receive, target, work, then, args)
+        self._clock.at(done, self._receive, target, price, then, args)
 
     @staticmethod
-    def _receive(target: Rank, work: float, then: Call, args: tuple[Any, ...]) -> None:
-        target.work(work, then, *args, wakes=True)
+    def _receive(target: Rank, price: Price, then: Call, args: tuple[Any, ...]) -> None:
+        target.wake(price, then, *args, is_far=True)

@@ -1,6 +1,6 @@
 """Measures a job by its script, which runs alone in this process for some steps.
 
-The script runs as ``python SCRIPT`` would. In front of each of its training steps the trainers' part of the program runs once more, without
+The script runs as ``python SCRIPT`` would. Behind each of its training steps the trainers' part of the program runs once more, without
 updates: its time is a trainer's computing. One thread is timed by its own clock, so other processes of the machine do not count.
 """
 
@@ -12,6 +12,7 @@ import os
 import pickle
 import resource
 import runpy
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,10 @@ class _Marks:
         self.marks: list[Mark] = []
         self.passed: list[tuple[int, float]] = []
 
+    def at(self, number: int) -> float:
+        """Return when a mark was passed."""
+        return next((when for one, when in self.passed if one == number), self.passed[0][1])
+
     def register(self, mark: Mark) -> int:
         number = len(self.marks)
         self.marks.append(mark)
@@ -64,11 +69,13 @@ class ProbeSteps(Steps):
         self._since = 0.0
         self._known: frozenset[str] = frozenset()
         self._begun = self._left = 0.0
+        self._run: Any = None
         self._computing: list[float] = []
         self._whole: list[float] = []
         self._scripts: list[float] = []
         self._keys: dict[str, list[np.ndarray]] = {}
         self._shares: list[list[float]] = []
+        self._zeros: dict[str, list[float]] = {}
         self._marks = _Marks()
 
     def before_run(self, executor: Any, program: Any, scope: Any, feed: dict[str, Any], names: tuple[str, ...]) -> Any:
@@ -79,7 +86,7 @@ class ProbeSteps(Steps):
         arrived = self._clock()
         if self._left:
             self._scripts.append(arrived - self._left)
-        self._measure(executor, scope, feed, names)
+        self._run = executor, scope, feed, names
         self._begun = self._clock()
         return program, feed, names
 
@@ -95,34 +102,36 @@ class ProbeSteps(Steps):
         fetched = [name for name in names if name in self._known]
         if len(self._shares) < MARKED:
             self._mark(executor, scope, feed, fetched)
-        for _ in range(1 if self._whole else WARM):
+        for _ in range(1 if len(self._whole) > 1 else WARM):
             begun = self._clock()
             executor._run_plain(self._plain, feed, fetched, scope, True)
             took = self._clock() - begun
-        if self._whole:
+        if len(self._whole) > 1:
             self._computing.append(took)
 
     def _mark(self, executor: Any, scope: Any, feed: dict[str, Any], fetched: Sequence[str]) -> None:
         assert self._part is not None
         ids = [name for names in self._part.tables.values() for name in names]
+        gradients = [*self._part.part.grads]
         for _ in range(2):                             # the first run of a program lays out its memory
             self._marks.passed.clear()
             begun = time.perf_counter()
-            results = executor._run_plain(self._marked, feed, [*fetched, *ids], scope, False)
+            results = executor._run_plain(self._marked, feed, [*fetched, *ids, *gradients], scope, False)
             ended = time.perf_counter()
-        shares = [0.0] * len(self._marks.marks)
-        for number, when in self._marks.passed:
-            shares[number] = (when - begun) / (ended - begun)
-        self._shares.append(shares)
+        self._shares.append([(self._marks.at(number) - begun) / (ended - begun) for number in range(len(self._marks.marks))])
         found = dict(zip(ids, results[len(fetched):]))
+        for name, value in zip(gradients, results[len(fetched) + len(ids):]):
+            flat = np.ravel(np.asarray(value))
+            self._zeros.setdefault(self._part.part.grads[name], []).append(np.count_nonzero(flat) / max(flat.size, 1))
         for table, names in self._part.tables.items():
             self._keys.setdefault(table, []).append(np.unique(np.concatenate([_values(found[name]) for name in names])))
 
     def after_run(self, program: Any, names: tuple[str, ...], results: list[Any]) -> None:
         if program is not self._program or self._program is None:
             return
+        self._whole.append(self._clock() - self._begun)
+        self._measure(*self._run)                      # behind the step, which has made the rows of new keys
         self._left = self._clock()
-        self._whole.append(self._left - self._begun)
         if len(self._computing) >= self._steps or (len(self._computing) >= LEAST and time.monotonic() - self._since > self._limit):
             raise _EnoughStepsError
 
@@ -145,25 +154,51 @@ class ProbeSteps(Steps):
     def before_goodbye(self) -> None:
         return
 
+    def _filled(self) -> dict[str, float]:
+        return {name: float(np.mean(shares)) for name, shares in self._zeros.items()}
+
     def facts(self) -> Facts:
         """Return what was measured. Raise InvalidArgumentError where the script has made too few steps."""
         if self._part is None or len(self._computing) < LEAST:
             raise InvalidArgumentError(f"trireme simulate: the script made {len(self._whole)} training steps; at least {LEAST + 1} are "
                                        "needed to measure them")
-        part, shares = self._part, np.median(np.array(self._shares), axis=0)
-        computing = float(np.median(self._computing))
-        kind = _optimizer(part)
-        moments = sorted((Moment(float(share), mark.names, mark.is_send) for mark, share in zip(self._marks.marks, shares)),
-                         key=lambda one: one.at)
+        part, shares = self._part, [float(one) for one in np.median(np.array(self._shares), axis=0)]
+        computing, kind = float(np.median(self._computing)), _optimizer(part)
+        found = without_lookups(list(zip(self._marks.marks, shares)))
+        moments = [Moment(share, mark.names, mark.is_send) for mark, share in found]
+        looking = computing * lookups(list(zip(self._marks.marks, shares)))
+        computing -= looking
         states = _states(part, kind)
         tables = [Table(name, 4 * int(part.part.var(name).desc.shape()[-1]), float(np.mean([len(one) for one in self._keys[name]])),
                         growth(self._keys[name]), states) for name in part.tables]
         return Facts(items=part.items, averaged=part.averaged, moments=moments, computing=computing,
                      script=float(np.median(self._scripts)) if self._scripts else 0.0, spread=spread_of(self._computing),
-                     optimizer=kind, states=states, updating=max(float(np.median(self._whole[1:])) - computing, 0.0), tables=tables,
+                     optimizer=kind, states=states, looking=looking, filled=self._filled(),
+                     updating=max(float(np.median(self._whole[1:])) - computing - looking, 0.0), tables=tables,
                      threads=self._threads, resident=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
                      steps=len(self._computing), mode=session.mode, compress=session.compression,
                      compress_parameters=session.compression_of_parameters)
+
+
+def lookups(marked: Sequence[tuple[Mark, float]]) -> float:
+    """Return the share of a step between the marks in front of and behind look-ups of tables. A job's trainer has no such look-ups."""
+    each = [share * (1 if mark.is_send else -1) for mark, share in marked if mark.of_lookup]
+    return min(max(sum(each), 0.0), 0.99)
+
+
+def without_lookups(marked: Sequence[tuple[Mark, float]]) -> list[tuple[Mark, float]]:
+    """Return the other marks in order, as shares of what is left of the step without look-ups.
+
+    >>> inside = Mark(("t",), False, True), Mark(("t",), True, True)
+    >>> [share for _, share in without_lookups([(inside[0], 0.0), (inside[1], 0.5), (Mark(("w",), True), 0.75)])]
+    [0.5]
+    """
+    found, left = [], 1 - lookups(marked)
+    for mark, share in sorted(marked, key=lambda one: one[1]):
+        if not mark.of_lookup:
+            before = sum(min(at, share) * (1 if one.is_send else -1) for one, at in marked if one.of_lookup)
+            found.append((mark, min(max((share - before) / left, 0.0), 1.0)))
+    return found
 
 
 def _values(found: Any) -> np.ndarray:
@@ -213,19 +248,33 @@ def run_script(script: str, args: Sequence[str], *, steps: int = 20, seconds: fl
     return made.facts()
 
 
-def run_script_apart(script: str, args: Sequence[str], *, steps: int = 20, seconds: float = 20.0, threads: int = 1) -> Facts:
-    """Do the same in a process of its own: a script's programs and settings do not stay in this one."""
+def run_script_apart(script: str, args: Sequence[str], *, steps: int = 20, seconds: float = 20.0, threads: int = 1,
+                     copies: int = 1) -> Facts:
+    """Do the same in a process of its own: a script's programs and settings do not stay in this one. ``copies`` of the script run at the
+    same time, so that they share caches and memory as the trainers of a host do; their computing times are put together."""
     with tempfile.TemporaryDirectory() as folder:
-        out = os.path.join(folder, "facts")
-        words = [sys.executable, "-c", _APART, out, str(steps), str(seconds), str(threads), script, *args]
+        outs = [os.path.join(folder, f"facts-{number}") for number in range(copies)]
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMIX_"))}
-        done = subprocess.run(words, env={**kept, "TRIREME_LOCAL": "1", "TRIREME_NUM_THREADS": str(threads)}, check=False,
-                              stdout=2)
-        if done.returncode or not os.path.exists(out):
+        running = [subprocess.Popen([sys.executable, "-c", _APART, out, str(steps), str(seconds), str(threads), script, *args],
+                                    env={**kept, "TRIREME_LOCAL": "1", "TRIREME_NUM_THREADS": str(threads)}, stdout=2) for out in outs]
+        codes = [one.wait() for one in running]
+        if any(codes) or not all(map(os.path.exists, outs)):
             raise InvalidArgumentError(f"trireme simulate: {script} could not be measured (above stands why)")
-        with open(out, "rb") as file:
-            found: Facts = pickle.load(file)           # this process's own child has written it
-        return found
+        return _together([_unpickled(out) for out in outs])
+
+
+def _unpickled(path: str) -> Facts:
+    with open(path, "rb") as file:
+        found: Facts = pickle.load(file)               # this process's own child has written it
+    return found
+
+
+def _together(found: list[Facts]) -> Facts:
+    first = found[0]
+    first.spread = [share for one in found for share in one.spread]
+    for name in ("computing", "looking", "script", "updating"):
+        setattr(first, name, statistics.mean(getattr(one, name) for one in found))
+    return first
 
 
 _APART = """

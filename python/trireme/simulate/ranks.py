@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..job.mode import Mode
-from .costs import Costs
 from .facts import Facts
-from .hosts import Clock, Network, Rank
-from .schedule import Options, Packet, Schedule
+from .hosts import COLD, Call, Clock, Network, Price, Rank
+from .prices import Prices
+from .schedule import Packet, Schedule
 
-_PAUSE = -1.0
+_PAUSE = Price(-1.0, -1.0)
 
 
 @dataclass
@@ -20,153 +22,152 @@ class Work:
     """What all ranks of a simulated job know."""
 
     facts: Facts
-    costs: Costs
-    options: Options
+    prices: Prices
     mode: Mode
     clock: Clock
     network: Network
-    steps: int
+    steps: int                         # of the slowest trainer, until the simulation is over
+    warm: int                          # its first steps, which do not count
     draws: random.Random
     pushes: list[list[Packet]]         # by server, as they are simulated
     answers: list[Packet]
     schedule: Schedule
-    keys: list[tuple[int, int]] = field(default_factory=list)          # by server: messages and bytes of a step's questions for rows
-    rows: list[list[Packet]] = field(default_factory=list)             # by server
+    keys: list[list[Packet]] = field(default_factory=list)             # by server: a step's questions for rows
+    rows: list[list[Packet]] = field(default_factory=list)
     sends: dict[int | None, list[tuple[int, int, Packet]]] = field(default_factory=dict)     # by moment: server, number, packet
+
+    counted: Call = lambda: None       # called when these are over
+    ended: dict[int, int] = field(default_factory=dict)                # by number: how many trainers have ended this step
 
     def __post_init__(self) -> None:
         servers = range(self.schedule.servers)
         self.rows = [[one for one in self.schedule.rows if one.server == server] for server in servers]
-        for server in servers:
-            keys = [one for one in self.schedule.keys if one.server == server]
-            self.keys.append((sum(one.messages for one in keys), sum(one.bytes for one in keys)))
+        self.keys = [[one for one in self.schedule.keys if one.server == server] for server in servers]
         for server, packets in enumerate(self.pushes):
             for number, one in enumerate(packets):
                 for moment in (one.moment, None):      # None: all of a step, at its end
                     self.sends.setdefault(moment, []).append((server, number, one))
 
-    @property
-    def method(self) -> str:
-        return self.options.compress.partition("(")[0]
+    def end(self, step: int, trainers: int) -> None:
+        """A trainer has ended its step of this number."""
+        self.ended[step] = self.ended.get(step, 0) + 1
+        if self.ended[step] == trainers:
+            if step + 1 == self.warm:
+                self.counted()
+            self.clock.is_over |= step + 1 == self.warm + self.steps
 
-    def kind_of_optimizer(self) -> str:
-        """Return the optimizer among the measured ones that works most like the job's."""
-        if self.mode.trains_copies:
-            return "sgd"                               # servers add what has changed
-        name = self.facts.optimizer
-        return name if name in self.costs.apply else ("sgd", "momentum", "adam")[min(self.facts.states, 2)]
 
-    def unpack(self, one: Packet) -> float:
-        """Return what a side does with the small parameters of a packet."""
-        return 0.0 if one.kind in ("row_gradients", "rows") else self.costs.entry * one.entries
-
-    def rows_of_trainer(self, one: Packet) -> float:
-        return self.costs.row_trainer * one.entries if one.kind in ("row_gradients", "rows") else 0.0
-
-    def encode(self, one: Packet) -> float:
-        return self.costs.encode.get(self.method, 0.0) * one.values if one.kind == "compressed" else 0.0
-
-    def decode(self, one: Packet) -> float:
-        return self.costs.decode.get(self.method, 0.0) * one.values if one.kind == "compressed" else 0.0
+def _way(one: Rank, other: Rank) -> str:
+    return "memory" if one.host is other.host else "tcp"
 
 
 class Trainer:
-    """Makes steps: computes, waits for parameters, sends gradients."""
+    """Makes steps: computes, waits for parameters, sends gradients. ``rank`` computes, ``mover`` moves messages: the same thread, or
+    another one of the process where a host has cores for both."""
 
-    def __init__(self, work: Work, rank: Rank, index: int) -> None:
-        self.work, self.rank, self.index = work, rank, index
+    def __init__(self, work: Work, rank: Rank, mover: Rank, index: int) -> None:
+        self.work, self.rank, self.mover, self.index = work, rank, mover, index
         self.servers: list[Server] = []
-        self.ended: list[float] = []                   # when its steps ended
-        self.computed = self.handled = 0.0             # seconds of computing and scripts; of messages
+        self.ended = 0                                 # steps
+        self.computed = 0.0                            # seconds of computing and scripts
         self._missing: dict[str, int] = {}             # of parameters and rows: packets that have not come
         self._waiting: tuple[str, ...] = ()
+        self._blocks = float(len(work.facts.items) + len(work.facts.averaged))
+        mover.is_aside = mover is not rank
         self._life = self._steps()
 
     def begin(self) -> None:
         self._go_on()
 
-    def _go_on(self) -> None:
-        seconds = next(self._life, _PAUSE)
-        if seconds >= 0:
-            self.rank.work(seconds, self._go_on)
+    @property
+    def busy(self) -> float:
+        """CPU seconds of all its threads."""
+        return self.rank.busy + (self.mover.busy if self.mover is not self.rank else 0.0)
 
-    def _steps(self) -> Iterator[float]:
+    def _go_on(self) -> None:
+        price = next(self._life, _PAUSE)
+        if price is not _PAUSE:
+            self.rank.work(price, self._go_on)
+
+    def _steps(self) -> Iterator[Price]:
         facts, period = self.work.facts, self.work.mode.period
-        for step in range(self.work.steps):
+        overhead = self.work.prices.of({"step": 1.0, "block": self._blocks, "cold_step": float(facts.computing > COLD)})
+        for step in itertools.count():
             for turn in range(period):
                 speed = self.work.draws.choice(facts.spread)
-                yield self._own(facts.script + self.work.costs.step)
+                yield self._own(facts.script)
+                yield overhead
                 if facts.tables and (turn == 0 or not self.work.mode.trains_copies):
                     yield from self._pull_rows(step)
                 if self.work.mode.trains_copies:
-                    yield self._own(facts.computing * speed + facts.updating)
+                    yield self._own((facts.computing + facts.looking) * speed + facts.updating)
                 else:
                     yield from self._compute(step, speed)
             yield from self._end(step)
 
-    def _own(self, seconds: float) -> float:
+    def _own(self, seconds: float) -> Price:
         self.computed += seconds
-        return seconds
+        return Price(seconds, seconds)
 
-    def _compute(self, step: int, speed: float) -> Iterator[float]:
+    def _compute(self, step: int, speed: float) -> Iterator[Price]:
         facts, done = self.work.facts, 0.0
         for number, moment in enumerate(facts.moments):
-            yield self._own((moment.at - done) * facts.computing * speed)
+            if moment.at > done:
+                yield self._own((moment.at - done) * facts.computing * speed)
             done = moment.at
             if moment.is_send:
                 yield from self._push(step, number)
             else:
                 yield from self._wait(moment.names)
-        yield self._own(max(1.0 - done, 0.0) * facts.computing * speed)
+        if done < 1.0:
+            yield self._own((1.0 - done) * facts.computing * speed)
 
-    def _wait(self, names: tuple[str, ...]) -> Iterator[float]:
+    def _wait(self, names: tuple[str, ...]) -> Iterator[Price]:
         if any(self._missing.get(name) for name in names):
             self._waiting = names
+            self.mover.is_aside = False                # the waiting thread moves messages itself, and looks for them all the time
             yield _PAUSE                               # until `_come` goes on
+            self.mover.is_aside = self.mover is not self.rank
 
-    def _push(self, step: int, moment: int | None) -> Iterator[float]:
+    def _hand_over(self, server: Server, one: Packet, then: Call, *args: Any) -> Iterator[Price]:
+        """Send a packet: the computing goes on meanwhile where another thread moves messages."""
+        price = self.work.prices.request(one, _way(self.mover, server.rank))
+        if self.mover is not self.rank:
+            self.mover.wake(price, then, self, *args)
+            return
+        yield price
+        then(self, *args)
+
+    def _push(self, step: int, moment: int | None) -> Iterator[Price]:
         for index, number, one in self.work.sends.get(moment, ()):
             server = self.servers[index]
-            cost = self.work.network.cost(self.rank, server.rank, one.messages, one.bytes) + self.work.encode(one)
-            cost += self.work.unpack(one) + self.work.rows_of_trainer(one)
-            self.handled += cost
-            yield cost
-            server.send_push(self, step, number, one)
+            yield from self._hand_over(server, one, server.send_push, step, number, one)
 
-    def _end(self, step: int) -> Iterator[float]:
+    def _end(self, step: int) -> Iterator[Price]:
         yield from self._push(step, None if self.work.mode.trains_copies else len(self.work.facts.moments))
-        self.ended.append(self.work.clock.now)
-        self.work.clock.is_over = len(self.ended) == self.work.steps
+        self.ended += 1
+        self.work.end(step, len(self.servers[0].trainers))
         for one in self.work.answers:
             for name in one.names:
                 self._missing[name] = self._missing.get(name, 0) + 1
         for server, one in zip(self.servers, self.work.schedule.ends):
-            cost = self.work.network.cost(self.rank, server.rank, one.messages, one.bytes)
-            self.handled += cost
-            yield cost
-            server.send_end(self, step, one)
+            yield from self._hand_over(server, one, server.send_end, step, one)
         if self.work.mode.trains_copies:
             yield from self._wait(tuple(self._missing))
 
-    def _pull_rows(self, step: int) -> Iterator[float]:
+    def _pull_rows(self, step: int) -> Iterator[Price]:
         for one in self.work.schedule.rows:
             for name in one.names:
                 self._missing[name] = self._missing.get(name, 0) + 1
-        for server, (messages, size) in zip(self.servers, self.work.keys):
-            cost = self.work.network.cost(self.rank, server.rank, messages, size)
-            self.handled += cost
-            yield cost
-            server.send_keys(self, step, messages, size)
+        for server, packets in zip(self.servers, self.work.keys):
+            for number, one in enumerate(packets, 1):
+                yield from self._hand_over(server, one, server.send_keys, step, one, number == len(packets))
         yield from self._wait(tuple(table.name for table in self.work.facts.tables))
 
     def receive(self, server: Server, one: Packet) -> None:
         """A packet of an answer is on its way here."""
-        cost = self.work.network.cost(server.rank, self.rank, one.messages, one.bytes)
-        cost += self.work.unpack(one) + self.work.rows_of_trainer(one)
-        if self.work.options.rounds and one.kind == "parameters":
-            cost += self.work.costs.widen_byte * one.values
-        self.handled += cost
-        self.work.network.send(server.rank, self.rank, one.bytes, cost, self._come, one)
+        price = self.work.prices.answer(one, _way(server.rank, self.mover))
+        self.work.network.send(server.rank, self.mover, one.bytes, price, self._come, one)
 
     def _come(self, one: Packet) -> None:
         for name in one.names:
@@ -187,7 +188,6 @@ class Server:
         self._arrived: dict[tuple[int, int], int] = {}
         self._ends: dict[int, list[Trainer]] = {}
         self._settled = [0] * len(trainers)            # steps of each trainer that are in an update
-        self._updates = 0
         self._held: list[tuple[Trainer, int]] = []     # pulls that wait for slower trainers
         self._rows_held: list[tuple[Trainer, int]] = []
         packets = work.pushes[index]
@@ -198,51 +198,41 @@ class Server:
     # -- what comes -----------------------------------------------------------------------------------------
 
     def send_push(self, trainer: Trainer, step: int, number: int, one: Packet) -> None:
-        costs = self.work.costs
-        cost = self.work.network.cost(trainer.rank, self.rank, one.messages, one.bytes, True)
-        cost += self.work.decode(one) + self.work.unpack(one)
-        key, is_table = (step, number), one.kind == "row_gradients"
-        if not is_table and (not self._is_common or self._arrived.get(key, 0)):
-            cost += costs.add * one.values
-        self._arrived[key] = self._arrived.get(key, 0) + 1
-        if self._arrived[key] == len(self.trainers):
+        key, is_dense = (step, number), one.kind != "row_gradients"
+        before = self._arrived.get(key, 0)
+        is_last = before + 1 == len(self.trainers)
+        self._arrived[key] = before + 1
+        if is_last:
             del self._arrived[key]
-            if self._is_common and not is_table:       # this piece is updated while others are on their way
-                cost += costs.apply[self.work.kind_of_optimizer()] * one.values + costs.small_update * one.entries
-        self.work.network.send(trainer.rank, self.rank, one.bytes, cost, _nothing)
+        adds = is_dense and before > 0 and self._is_common
+        applies = is_dense and is_last and self._is_common         # this piece is updated while others are on their way
+        price = self.work.prices.arrival(one, _way(trainer.mover, self.rank), adds, applies)
+        self.work.network.send(trainer.mover, self.rank, one.bytes, price, _nothing)
 
     def send_end(self, trainer: Trainer, step: int, one: Packet) -> None:
-        cost = self.work.network.cost(trainer.rank, self.rank, one.messages, one.bytes, True)
-        self.work.network.send(trainer.rank, self.rank, one.bytes, cost, self._on_end, trainer, step)
+        price = self.work.prices.arrival(one, _way(trainer.mover, self.rank), False, False)
+        self.work.network.send(trainer.mover, self.rank, one.bytes, price, self._on_end, trainer, step)
 
-    def send_keys(self, trainer: Trainer, step: int, messages: int, size: int) -> None:
-        cost = self.work.network.cost(trainer.rank, self.rank, messages, size, True)
-        self.work.network.send(trainer.rank, self.rank, size, cost, self._on_keys, trainer, step)
+    def send_keys(self, trainer: Trainer, step: int, one: Packet, is_last: bool) -> None:
+        price = self.work.prices.arrival(one, _way(trainer.mover, self.rank), False, False)
+        self.work.network.send(trainer.mover, self.rank, one.bytes, price, self._on_keys if is_last else _nothing, trainer, step)
 
     # -- what follows ---------------------------------------------------------------------------------------
 
     def _on_end(self, trainer: Trainer, step: int) -> None:
         if not self.work.mode.is_lockstep:
-            self.rank.work(self._update_cost(1), self._settle, [trainer], step)
+            self._update([trainer], step)
             return
         ended = self._ends.setdefault(step, [])
         ended.append(trainer)
         if len(ended) == self._needed:
-            self.rank.work(self._update_cost(len(ended)), self._settle, ended, step)
+            self._update(list(ended), step)            # later ones are no part of it
         elif len(ended) > self._needed:                # it came too late, and gets what there is
             self._settle([trainer], step)
 
-    def _update_cost(self, trainers: int) -> float:
-        costs, kind = self.work.costs, self.work.kind_of_optimizer()
-        alone = costs.apply[kind] * self._values + costs.small_update * self._entries
-        seconds = costs.step_of_server + (0.0 if self._is_common else alone)
-        if self.work.mode.gathers_per_trainer and self.work.mode.is_lockstep:
-            seconds += costs.add * self._values * (trainers - 1) + 2 * self.work.network.cost(self.rank, self.rank, 2, 256, True)
-        for table in self.work.facts.tables:
-            rows = table.union(trainers) / self.work.schedule.servers
-            seconds += rows * costs.row_apply[kind] + costs.row_byte * rows * table.row_bytes * (1 + table.states)
-            seconds += (table.keys * trainers / self.work.schedule.servers - rows) * (costs.row_read + costs.add * table.row_bytes)
-        return seconds
+    def _update(self, trainers: list[Trainer], step: int) -> None:
+        price = self.work.prices.update(len(trainers), self._values, self._entries, not self._is_common)
+        self.rank.work(price, self._settle, trainers, step)
 
     def _settle(self, trainers: list[Trainer], step: int) -> None:
         for one in trainers:
@@ -250,7 +240,7 @@ class Server:
         answered = self._answered(trainers, step)
         for packet in self._answers:
             for one in answered:
-                self._send(one, packet)
+                self.rank.work(self.work.prices.reply(packet, _way(self.rank, one.mover)), one.receive, self, packet)
         held, self._rows_held = self._rows_held, []
         for one, made in held:
             self._on_keys(one, made)                   # answers, or holds them again
@@ -264,23 +254,13 @@ class Server:
         self._held = [(one, made) for one, made in waiting if made + 1 - lead > slowest]
         return [one for one, made in waiting if made + 1 - lead <= slowest]
 
-    def _send(self, trainer: Trainer, packet: Packet) -> None:
-        cost = self.work.network.cost(self.rank, trainer.rank, packet.messages, packet.bytes, True) + self.work.unpack(packet)
-        if self.work.options.rounds and packet.kind == "parameters":
-            cost += self.work.costs.round_byte * packet.values / len(self.trainers)
-        self.rank.work(cost, trainer.receive, self, packet)
-
     def _on_keys(self, trainer: Trainer, step: int) -> None:
-        if self._settled[trainer.index] >= step:
-            self._answer_rows(trainer)
-        else:
+        if self._settled[trainer.index] < step:
             self._rows_held.append((trainer, step))
-
-    def _answer_rows(self, trainer: Trainer) -> None:
+            return
         for one in self.work.rows[self.index]:
-            cost = self.work.network.cost(self.rank, trainer.rank, one.messages, one.bytes, True)
-            self.rank.work(cost + self.work.costs.row_read * one.entries, trainer.receive, self, one)
+            self.rank.work(self.work.prices.reply(one, _way(self.rank, trainer.mover)), trainer.receive, self, one)
 
 
-def _nothing() -> None:
+def _nothing(*_: object) -> None:
     return
