@@ -17,9 +17,10 @@ from .prices import Prices
 from .ranks import Server, Trainer, Work
 from .schedule import Options, merged, schedule_of
 
-_WARM = 2
+_WARM, _LEAST_WARM = 2, 1
 _PACKETS = 16_000                      # in a step of all ranks: beyond that, messages of a pair travel together
-_MOST_STEPS, _LEAST_STEPS = 16, 3
+_MOST_STEPS, _LEAST_STEPS, _PAIRS = 16, 2, 4096       # steps of a job; of so many pairs of ranks together
+_TRAINERS_OF_A_SERVER = 32             # fewer servers than one for so many are not tried
 _CLOSE = 1.02                          # fewer servers are better than some that make a job this little faster
 
 
@@ -65,10 +66,11 @@ def simulate(facts: Facts, costs: Costs, cluster: Cluster, mode: Mode, options: 
     schedule = schedule_of(facts, servers, options, mode.is_lockstep and not mode.trains_copies)
     pairs = max(1, _PACKETS // max(trainers * servers, 1))
     pushed = merged(schedule.pushes, max(pairs // 2, 1))
-    steps = max(_LEAST_STEPS, min(_MOST_STEPS, 2 * _PACKETS // max(trainers * servers, 1)))
+    steps = max(_LEAST_STEPS, min(_MOST_STEPS, _PAIRS // max(trainers * servers, 1)))
+    warm = _WARM if trainers * servers < _PAIRS else _LEAST_WARM
     clock = Clock()
     prices = Prices(facts, costs, options, mode, schedule, trainers, cluster.server_threads)
-    work = Work(facts, prices, mode, clock, Network(clock, cluster.latency), steps, _WARM, random.Random(seed),
+    work = Work(facts, prices, mode, clock, Network(clock, cluster.latency), steps, warm, random.Random(seed),
                 [[one for one in pushed if one.server == server] for server in range(servers)],
                 merged(schedule.answers, max(pairs // 2, 1)), schedule)
     made, served, hosts = _ranks(work, costs, cluster, trainers, servers)
@@ -176,8 +178,8 @@ def best_servers(facts: Facts, costs: Costs, cluster: Cluster, mode: Mode, optio
             tried[servers] = simulate(facts, costs, cluster, mode, options, trainers, servers)
         return tried[servers].step
 
-    limit, count = max(1, min(most, trainers)), 1
-    while count < limit and (count == 1 or step(count) < step(count // 2) / _CLOSE or step(count // 2) > 1.5 * facts.computing):
+    limit, count = max(1, min(most, trainers)), max(1 << (trainers // _TRAINERS_OF_A_SERVER).bit_length() >> 1, 1)
+    while count < limit and (not tried or step(count) < step(count // 2) / _CLOSE or step(count // 2) > 1.5 * facts.computing):
         step(count)
         count = min(2 * count, limit)
         if len(tried) > 1 and step(count) > 1.2 * min(one.step for one in tried.values()):
