@@ -27,7 +27,7 @@ FOREIGN = {
 }
 #: Other texts in backquotes that look like names of the package, with the reason why nothing has them.
 ELSEWHERE = {
-    "trireme.sif": "a file that a command of the page makes",
+    "trireme.sif": "a file that a command of the page makes", "trireme.def": "a file of deploy/",
     "a_sync": "of Paddle",
     "btl_tcp_disable_family": "a setting of Open MPI", "oob_tcp_disable_ipv6_family": "a setting of Open MPI",
     "mul_grad_grad": "an operator that a decision did without",
@@ -36,7 +36,7 @@ ELSEWHERE = {
     "trireme_received_bytes_total": "made of a prefix and a field", "trireme_sent_bytes_total": "made of a prefix and a field",
 }
 #: Options of other programs.
-OTHERS_OPTIONS = {"--interleave": "of numactl", "--cleanup": "of git tag"}
+OTHERS_OPTIONS = {"--interleave": "of numactl", "--cleanup": "of git tag", "--robot": "of EasyBuild", "--sourcepath": "of EasyBuild"}
 
 
 def pages() -> dict[str, str]:
