@@ -7,6 +7,7 @@
 #   deploy/setup.sh hosts      and what tests of several hosts take: namespaces and an ssh server
 #   deploy/setup.sh slurm      and Slurm, for tests of jobs on several of its nodes; they take the part hosts, too
 #   deploy/setup.sh image      and what builds an image without a daemon, for `make image-test`
+#   deploy/setup.sh prometheus and Prometheus with promtool, for tests of deploy/prometheus and deploy/grafana
 #   deploy/setup.sh trackers   and MLflow and Weights & Biases (requirements/trackers.txt), 300 MB
 #   deploy/setup.sh mpi        and the system's Open MPI 4.1, under which jobs are tested, too; .venv's 5 stays the one that is used
 #
@@ -59,6 +60,7 @@ missing_test_packages() {
         command -v mmdebstrap >/dev/null || echo mmdebstrap
         command -v crun >/dev/null || command -v runc >/dev/null || echo crun ;;
     esac
+    case " $* " in *" prometheus "*) command -v promtool >/dev/null && command -v prometheus >/dev/null || echo prometheus ;; esac
     case " $* " in *" mpi "*) [ -x /usr/bin/mpirun ] || echo 'openmpi-bin=4.1*' ;; esac
 }
 
@@ -98,6 +100,7 @@ declare -A elsewhere=(
     [buildah]='buildah|buildah|buildah'
     [mmdebstrap]='mmdebstrap|mmdebstrap|mmdebstrap'
     [crun]='crun|crun|crun'
+    [prometheus]='golang-github-prometheus|golang-github-prometheus-prometheus|prometheus'
     ['openmpi-bin=4.1*']='openmpi|openmpi4|openmpi'
 )
 
@@ -143,8 +146,8 @@ for part in "$@"; do
     case $part in
         demo) requirements=requirements/examples.txt stamp=demo.stamp ;;
         trackers) requirements=requirements/trackers.txt ;;
-        fuzz|hosts|slurm|image|mpi) ;;
-        *) die "unknown part '$part': demo, fuzz, hosts, slurm, image, trackers or mpi" ;;
+        fuzz|hosts|slurm|image|prometheus|mpi) ;;
+        *) die "unknown part '$part': demo, fuzz, hosts, slurm, image, prometheus, trackers or mpi" ;;
     esac
 done
 
