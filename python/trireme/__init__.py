@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from . import (
         async_executor, average, backward, callbacks, clip, compiler, contrib, core, data_feed_desc, data_feeder, dataset, debugger,
         distributed, errors, evaluator, executor, feeds, formats, framework, graphviz, incubate, initializer, install_check, io, layer,
-        layers, lod_tensor, metrics, nets, op, operator, optimizer, parallel_executor, param_attr, port, profiler, reader, recordio_writer,
-        regularizer, serving, trainer, transpiler, unique_name, version)
+        layers, lod_tensor, metrics, mlflow, nets, op, operator, optimizer, parallel_executor, param_attr, port, profiler, reader,
+        recordio_writer, regularizer, serving, trainer, transpiler, unique_name, version)
     from .distributed import DistributeTranspiler, DistributeTranspilerConfig
     from .feeding.data_feed_desc import DataFeedDesc
     from .feeding.data_feeder import DataFeeder
@@ -65,8 +65,8 @@ if not TYPE_CHECKING:                                  # a checker that saw it w
     __getattr__, __dir__ = load_later(__name__, {
         "": ("async_executor", "average", "backward", "callbacks", "clip", "compiler", "contrib", "core", "data_feed_desc", "data_feeder",
              "dataset", "debugger", "distributed", "errors", "evaluator", "executor", "feeds", "formats", "framework", "graphviz",
-             "incubate", "initializer", "install_check", "io", "layer", "layers", "lod_tensor", "metrics", "nets", "op", "operator",
-             "optimizer", "parallel_executor", "param_attr", "port", "profiler", "reader", "recordio_writer",
+             "incubate", "initializer", "install_check", "io", "layer", "layers", "lod_tensor", "metrics", "mlflow", "nets", "op",
+             "operator", "optimizer", "parallel_executor", "param_attr", "port", "profiler", "reader", "recordio_writer",
              "regularizer", "serving", "trainer", "transpiler", "unique_name", "version"),
         "distributed": ("DistributeTranspiler", "DistributeTranspilerConfig"),
         "feeding.data_feed_desc": ("DataFeedDesc",),

@@ -48,6 +48,15 @@ def save_model(model: str | os.PathLike[str], path: str | os.PathLike[str], **op
     ``model``: a folder of ``save_inference_model``, or one of exports (a path). ``options``: of ``mlflow.pyfunc.save_model``, such as
     ``metadata``. It needs the libraries ``mlflow-skinny`` and ``pandas``, or ``mlflow``: ``pip install '.[mlflow]'``.
 
+    >>> import os, tempfile
+    >>> y = fluid.layers.fc(fluid.layers.data("x", [2]), 1, param_attr=fluid.initializer.Constant(1.0), bias_attr=False)
+    >>> exe, folder = fluid.Executor(), tempfile.mkdtemp()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> _ = fluid.io.save_inference_model(folder, ["x"], [y], exe)
+    >>> fluid.mlflow.save_model(folder, folder + "-of-mlflow")
+    >>> "MLmodel" in os.listdir(folder + "-of-mlflow")
+    True
+
     Raises:
         NotFoundError, FileError: There is no model in the folder.
     """
@@ -60,6 +69,17 @@ def log_model(model: str | os.PathLike[str], name: str, **options: Any) -> Any:
     ``model``: as for ``save_model``. ``name``: the model's name (str). ``options``: of ``mlflow.pyfunc.log_model``, such as
     ``registered_model_name``. In a job one trainer calls it.
 
+    >>> import os, tempfile
+    >>> y = fluid.layers.fc(fluid.layers.data("x", [2]), 1, param_attr=fluid.initializer.Constant(1.0), bias_attr=False)
+    >>> exe, folder = fluid.Executor(), tempfile.mkdtemp()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> _ = fluid.io.save_inference_model(folder, ["x"], [y], exe)
+    >>> import mlflow
+    >>> mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
+    >>> with mlflow.start_run():
+    ...     fluid.mlflow.log_model(folder, name="sum").name
+    'sum'
+
     Raises:
         NotFoundError, FileError: There is no model in the folder.
     """
@@ -71,6 +91,16 @@ def load_model(model_uri: str) -> Model:
     ``PyFuncModel``.
 
     ``model_uri``: of MLflow, such as ``"models:/clicks/3"``, or the path of a folder (str).
+
+    >>> import os, tempfile
+    >>> y = fluid.layers.fc(fluid.layers.data("x", [2]), 1, param_attr=fluid.initializer.Constant(1.0), bias_attr=False)
+    >>> exe, folder = fluid.Executor(), tempfile.mkdtemp()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> _ = fluid.io.save_inference_model(folder, ["x"], [y], exe)
+    >>> fluid.mlflow.save_model(folder, folder + "-of-mlflow")
+    >>> model = fluid.mlflow.load_model(folder + "-of-mlflow")
+    >>> [values.tolist() for values in model.predict({"x": np.array([[1, 2]], "float32")}).values()]
+    [[[3.0]]]
     """
     return Model(os.path.join(load("mlflow.artifacts", "trireme.mlflow").download_artifacts(artifact_uri=model_uri), "data"))
 
