@@ -23,6 +23,7 @@ Call = Callable[..., None]
 _HOT, _NAP_LEAST, _NAP_MOST, _NAP_PART = 5e-6, 2e-5, 5e-3, 8
 # It looks longer before it sleeps where the last waits were short.
 _HOT_BRISK, _SHORT, _BRISK = 3e-5, 2e-4, 64
+_FRAMES = 1514 / 1448                  # bytes on a link for a byte of a message: headers of Ethernet, IP and TCP
 COLD = 1e-3                            # after so long a sleep, or so much computing, caches hold other things
 
 
@@ -239,6 +240,7 @@ class Network:
         if source.host is target.host:
             target.wake(price, then, *args)
             return
+        size *= _FRAMES
         begun = max(self._clock.now, source.host.out.free)
         source.host.out.pass_through(self._clock.now, size)
         self._clock.at(begun + self._latency, self._arrive, target, size, price, then, args)
