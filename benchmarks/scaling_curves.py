@@ -82,8 +82,8 @@ def even(facts):
 
 def band(efficiency, error):
     """Return the efficiencies if all that is no computing takes so much less or more."""
-    lost = max(1 / efficiency - 1, 0.0)
-    return tuple(min(1 / (1 + lost * (1 + sign * error)), efficiency if not lost else 1.0) for sign in (1, -1))
+    lost = 1 / efficiency - 1
+    return tuple(1 / (1 + lost * (1 + sign * error)) if lost > 0 else efficiency for sign in (1, -1))
 
 
 def table(name, model, error):
