@@ -194,6 +194,8 @@ tr_status tr__comm_wait_end(tr_comm *comm, tr__wait *w, tr_span *waited)
     tr__comm_ring(comm, false);
     pthread_mutex_unlock(&comm->drive);
     atomic_store(&comm->owner_drives, false);
+    if (atomic_exchange(&comm->sleeps_long, false))
+        comm->machine.ring(comm->machine.self, &comm->own_doorbell->rings, TR_BELL_THREAD);
     tr__interruptible_end();
     if (tr_comm_done(comm) >= w->done)
         return TR_OK;

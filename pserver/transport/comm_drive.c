@@ -14,8 +14,10 @@ static const int64_t HOT = 30000, HOT_CALM = 5000, SHORT_WAIT = 200000;
 enum { SHORT_WAITS = 64 };
 /* A nap without a ring lasts a part of the quiet time before it. So it delays a message by no more than that part. It is never so long
  * that heartbeats are late. If some ranks cannot ring this one, it is also short enough for their messages. If all can ring it, a very
- * short nap would only take processor time from threads that compute. */
+ * short nap would only take processor time from threads that compute. Where more than NAP_CROWD ranks share a processor, such naps are
+ * longer by that. */
 static const int64_t NAP_MIN = 20000, NAP_MIN_RUNG = 3000000, NAP_PART = 8, NAP_MAX = 5000000, NAP_MAX_RUNG = 12000000;
+enum { NAP_CROWD = 4 };
 /* Receivers of messages are rung when nothing moves here any more, or after so long. */
 static const int64_t UNRUNG_MAX = 50000;
 
@@ -185,7 +187,8 @@ void tr__comm_arm_for_thread(tr_comm *comm)
  * this reads nothing that another driver writes. */
 static int64_t choose_nap(const tr_comm *comm, const tr__rhythm *r, int64_t quiet)
 {
-    const int64_t least = r->hears_all ? NAP_MIN_RUNG : NAP_MIN, most = comm->bells.are_mutual ? NAP_MAX_RUNG : NAP_MAX;
+    const int64_t crowd = comm->ranks_here > NAP_CROWD ? comm->ranks_here / NAP_CROWD : 1;
+    const int64_t least = r->hears_all ? NAP_MIN_RUNG * crowd : NAP_MIN, most = comm->bells.are_mutual ? NAP_MAX_RUNG : NAP_MAX;
     const int64_t part = quiet / NAP_PART, nap = part > least ? part : least;
     const int64_t until_tick = r->until_tick > NAP_MIN ? r->until_tick : NAP_MIN;
     const int64_t bounded = nap < most ? nap : most;
@@ -224,13 +227,13 @@ void tr__comm_rest(tr_comm *comm, const tr__rest *rest)
 
 /* == becoming the driver ======================================================================== */
 
-void tr__comm_look_whether_stuck(const tr_comm *comm, tr__stuck *s)
+void tr__comm_look_whether_stuck(const tr_comm *comm, tr__stuck *s, int looks)
 {
     const int64_t turns = tr_counter_get(&comm->turns) + tr_counter_get(&comm->pulse.count), now = tr__comm_clock(comm);
 
     if (turns != s->turns)
         *s = (tr__stuck){turns, now, 0};
-    else if (++s->looks > 1000 && now - s->since > comm->options.timeout + comm->options.grace)
+    else if ((s->looks += looks) > 1000 && now - s->since > comm->options.timeout + comm->options.grace)
         comm->machine.end(comm->machine.self, TR_RANK_IS_DEAD, 0);
 }
 
@@ -258,6 +261,6 @@ int64_t tr__comm_take_drive(tr_comm *comm)
         return 0;
     const int64_t from = tr__comm_clock(comm);
     while (!lock_within(&comm->drive, TR__LOOK))
-        tr__comm_look_whether_stuck(comm, &s);
+        tr__comm_look_whether_stuck(comm, &s, 1);
     return tr__comm_clock(comm) - from;
 }

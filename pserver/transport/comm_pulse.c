@@ -63,6 +63,8 @@ tr__rest tr__comm_pulse_turn(tr_comm *comm, tr__pulse *p)
         *p = (tr__pulse){turns, now, comm->machine.progress(comm->machine.self)};
         return rest;
     }
+    if (!turns || atomic_load(&comm->state) == TR__LEFT)
+        return rest;                               /* MPI starts or ends, and nobody waits for heartbeats */
     if (atomic_load(&comm->inside) == TR__DRIVER && now - p->since > look_of(comm))
         rest.nanoseconds = MILLISECOND;            /* a long turn of many short pieces of work: meet it between two of them */
     const int64_t progress = comm->machine.progress(comm->machine.self);

@@ -3,10 +3,13 @@
 #include "pserver/transport/comm_state.h"
 #include "pserver/wire/bundle.h"
 
+/* A heartbeat wakes nobody: its receiver finds it after its nap, long before it would count as missing. */
 static void note_to_ring(tr_comm *comm, const tr_message *message)
 {
     const int peer = message->peer;
 
+    if (message->wire.kind == TR_WIRE_BEAT)
+        return;
     comm->peer[peer].has_news |= !message->is_receipt;
     if (!comm->peer[peer].bell || comm->peer[peer].is_due)
         return;

@@ -25,8 +25,10 @@
 #include <sched.h>
 
 enum { TR__RING = 4096 };
-/* How often the thread that does not drive checks the driver: nanoseconds, as all times here. It often wakes while the driver computes. */
-#define TR__LOOK ((int64_t)3000000)
+/* How often the thread that does not drive checks the driver: nanoseconds, as all times here. It often wakes while the driver computes.
+ * In a long wait of an owner it checks less often, TR__LOOK_MAX at most. */
+#define TR__LOOK     ((int64_t)3000000)
+#define TR__LOOK_MAX ((int64_t)48000000)
 
 /* The loop's state, as the owner sees it. It only grows. LEFT: all goodbyes are here, and MPI must be stopped. */
 typedef enum tr__comm_state { TR__STARTING, TR__RUNNING, TR__LEFT, TR__FAILED, TR__ENDED } tr__comm_state;
@@ -78,6 +80,8 @@ typedef struct tr__watch {
     int64_t          woke_at;                     /* when this process woke after a pause longer than the others' time-out; 0: never */
     int64_t          failed_at, report_at;
     int              culprit;
+    int             *process;                     /* processes of this host that have not ended; -1 for each other rank */
+    int              ended;                       /* ranks with a `gone_at` that are not gone yet */
     atomic_int       exit_code;                   /* after a failure; 0 stands for 1 */
     atomic_bool      is_told;                     /* some rank has printed the failure */
     atomic_bool      has_survived;                /* the job survived a death: MPI cannot be finalized any more */
@@ -132,6 +136,7 @@ struct tr_comm {
     tr_counter       turns;                       /* turns of all drivers */
     atomic_bool      owner_drives;                /* an owner drives, so the thread keeps away */
     atomic_bool      thread_sleeps;
+    atomic_bool      sleeps_long;                 /* longer than TR__LOOK: an owner that stops driving wakes the thread */
     atomic_int       wish;                        /* the owner's: a tr__wish */
     atomic_int       inside;                      /* TR__DRIVER, TR__AWAY or TR__PULSE */
     tr_traffic       sent, received;
@@ -159,6 +164,7 @@ struct tr_comm {
     tr__early       *early, **early_end;
     unsigned         short_waits;                 /* number of waits in a row that were short */
     bool             is_crowded;                  /* this host has more ranks than processors */
+    int              ranks_here;                  /* of this host, for each of its processors; 1 at least */
     int64_t          now, turned_at;
     int64_t          tick_at;                     /* when the core wants its next tick */
     bool             said_bye;
@@ -212,8 +218,8 @@ typedef struct tr__rhythm {
 
 /* Detects a driver that is stuck. A rank that is killed in the middle of a message may leave a damaged queue in shared memory, in which
  * its reader's MPI loops for ever. The other ranks declare that reader dead. It must kill itself, too, because its exit code would count
- * as the job's. The thread that does not drive checks for this. A driver is stuck if it makes no turn while this thread has run a
- * thousand times, and for longer than a peer may be silent. */
+ * as the job's. The thread that does not drive checks for this. A driver is stuck if it makes no turn while this thread has slept a
+ * thousand times TR__LOOK, and for longer than a peer may be silent. */
 typedef struct tr__stuck {
     int64_t turns;                    /* and heartbeats of comm_pulse.c */
     int64_t since;
@@ -235,7 +241,8 @@ int  tr__comm_drive(tr_comm *comm, tr__rhythm *r, int64_t now);
 tr__rest tr__comm_choose_rest(tr_comm *comm, tr__rhythm *r, unsigned seen);
 /* Take this rest, on the real machine. */
 void tr__comm_rest(tr_comm *comm, const tr__rest *rest);
-void tr__comm_look_whether_stuck(const tr_comm *comm, tr__stuck *s);
+/* `looks`: how many looks the last sleep stands for. */
+void tr__comm_look_whether_stuck(const tr_comm *comm, tr__stuck *s, int looks);
 
 /* == comm_pulse.c == */
 /* What the thread that beats for a busy driver saw at its last look. */
@@ -254,6 +261,8 @@ void     tr__comm_pulse_end(tr_comm *comm);
 typedef struct tr__thread {
     tr__rhythm rhythm;
     tr__stuck  owner;
+    int64_t    aside_since;           /* an owner has driven since then; 0: none does */
+    int64_t    nap;                   /* the last one while an owner drove */
 } tr__thread;
 
 /* Start the transport, and say hello. False: the state is TR__FAILED, and the thread ends. */

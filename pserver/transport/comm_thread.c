@@ -83,18 +83,33 @@ bool tr__comm_thread_begin(tr_comm *comm, tr__thread *t)
     return has_begun;
 }
 
+/* An owner drives. The longer it does, the longer this thread sleeps. The owner wakes it from a long sleep when its wait is over: it says
+ * so (owner_drives) before it reads `sleeps_long`, and this thread does it the other way round. */
+static tr__rest stand_aside(tr_comm *comm, tr__thread *t, unsigned seen)
+{
+    const int64_t now = tr__comm_clock(comm);
+
+    t->rhythm.has_armed = false;
+    tr__comm_look_whether_stuck(comm, &t->owner, t->nap > TR__LOOK ? (int)(t->nap / TR__LOOK) : 1);
+    t->aside_since = t->aside_since ? t->aside_since : now;
+    t->nap = TR__LOOK + (now - t->aside_since) / 4;
+    t->nap = t->nap < TR__LOOK_MAX ? t->nap : TR__LOOK_MAX;
+    atomic_store(&comm->thread_sleeps, true);
+    atomic_store(&comm->sleeps_long, t->nap > TR__LOOK);
+    if (!atomic_load(&comm->owner_drives))
+        return (tr__rest){TR__REST_NONE};
+    return (tr__rest){TR__REST_NAP, TR_BELL_THREAD, seen, t->nap};
+}
+
 tr__rest tr__comm_thread_turn(tr_comm *comm, tr__thread *t)
 {
     const unsigned seen = atomic_load(&comm->own_doorbell->rings);
 
     if (atomic_load(&comm->wish) == TR__PARK)
         return (tr__rest){TR__REST_OVER};
-    if (atomic_load(&comm->owner_drives)) {
-        t->rhythm.has_armed = false;
-        tr__comm_look_whether_stuck(comm, &t->owner);
-        atomic_store(&comm->thread_sleeps, true);
-        return (tr__rest){TR__REST_NAP, TR_BELL_THREAD, seen, TR__LOOK};
-    }
+    if (atomic_load(&comm->owner_drives))
+        return stand_aside(comm, t, seen);
+    t->aside_since = t->nap = 0;
     if (atomic_load_explicit(&comm->thread_sleeps, memory_order_relaxed))
         atomic_store(&comm->thread_sleeps, false);
     pthread_mutex_lock(&comm->drive);

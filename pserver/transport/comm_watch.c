@@ -8,6 +8,7 @@
 #include "proto/pserver.pb-c.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const int64_t MILLISECOND = 1000000;
@@ -44,19 +45,23 @@ void tr__comm_watch_begin(tr_comm *comm)
     int               here = 1;
 
     comm->bells.are_mutual = true;
+    comm->watch.process = tr__must_array((size_t)comm->roster->size, sizeof *comm->watch.process);
     for (int i = 0; i < comm->roster->size; i++) {
         const tr_rank *r = &comm->roster->rank[i];
         tr_liveness_heard(comm->liveness, i, comm->now);
+        comm->watch.process[i] = -1;
         if (i == comm->roster->self)
             continue;
         if (r->host_id[0] && !strcmp(r->host_id, self->host_id)) {
             here++;
-            comm->peer[i].process = machine->open_process(machine->self, r->pid);
+            comm->peer[i].process = comm->watch.process[i] = machine->open_process(machine->self, r->pid);
             comm->peer[i].bell = machine->open_doorbell(machine->self, r->pid, r->doorbell);
         }
         comm->bells.are_mutual &= comm->peer[i].bell && machine->can_read(machine->self, r->pid);
     }
-    comm->is_crowded = here > machine->processors(machine->self);
+    const int processors = machine->processors(machine->self);
+    comm->is_crowded = here > processors;
+    comm->ranks_here = here > processors ? here / processors : 1;
 }
 
 void tr__comm_watch_end(tr_comm *comm)
@@ -65,6 +70,7 @@ void tr__comm_watch_end(tr_comm *comm)
         comm->machine.close_doorbell(comm->machine.self, comm->peer[i].bell);
         comm->machine.close_process(comm->machine.self, comm->peer[i].process);
     }
+    free(comm->watch.process);
 }
 
 /* A script may close descriptors that are not its own (os.closerange). Then all other processes seem to have ended. */
@@ -76,22 +82,43 @@ static void lost_descriptors(tr_comm *comm)
     tr__comm_failed(comm, TR_EIO, comm->roster->self, tr_error());
 }
 
+static void note_ends(tr_comm *comm)
+{
+    int *process = comm->watch.process;
+
+    for (int i = 0; i < comm->roster->size; i++) {
+        if (process[i] >= 0 && tr_liveness_is_gone(comm->liveness, i))
+            process[i] = -1;
+        if (process[i] < 0 || !comm->machine.has_ended(comm->machine.self, process[i]))
+            continue;
+        if (!comm->machine.is_open(comm->machine.self, process[i])) {
+            lost_descriptors(comm);
+            return;
+        }
+        process[i] = -1;
+        comm->peer[i].gone_at = comm->now;
+        comm->watch.ended++;
+    }
+}
+
 /* A process that has ended may have left unread messages, such as a BYE. So wait a moment before it counts as gone. */
+static void take_ends(tr_comm *comm)
+{
+    for (int i = 0; i < comm->roster->size; i++)
+        if (comm->peer[i].gone_at && comm->now - comm->peer[i].gone_at > 20 * MILLISECOND) {
+            comm->peer[i].gone_at = 0;
+            comm->watch.ended--;
+            if (!tr_liveness_is_gone(comm->liveness, i))
+                tr__comm_gone(comm, i, "died");
+        }
+}
+
 static void watch_processes(tr_comm *comm)
 {
-    for (int i = 0; i < comm->roster->size; i++) {
-        if (comm->peer[i].process < 0 || tr_liveness_is_gone(comm->liveness, i))
-            continue;
-        if (!comm->peer[i].gone_at && comm->machine.has_ended(comm->machine.self, comm->peer[i].process)) {
-            if (!comm->machine.is_open(comm->machine.self, comm->peer[i].process)) {
-                lost_descriptors(comm);
-                return;
-            }
-            comm->peer[i].gone_at = comm->now;
-        }
-        if (comm->peer[i].gone_at && comm->now - comm->peer[i].gone_at > 20 * MILLISECOND)
-            tr__comm_gone(comm, i, "died");
-    }
+    if (comm->machine.has_any_ended(comm->machine.self))
+        note_ends(comm);
+    if (comm->watch.ended && comm->status == TR_OK)
+        take_ends(comm);
 }
 
 static void watch_silence(tr_comm *comm)

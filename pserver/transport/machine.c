@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
 
@@ -86,10 +87,27 @@ static int64_t progress(void *self)
 
 /* == processes ================================================================================= */
 
+/* Where all open processes are watched together. It stays open until the end of this process. */
+static int watched = -1;
+
+/* Without the watch, ends of processes are not seen here. Then silence tells of them, or MPI. */
+static void watch_process(int process)
+{
+    struct epoll_event end = {.events = EPOLLIN | EPOLLONESHOT, .data.fd = process};
+
+    if (watched < 0)
+        watched = epoll_create1(EPOLL_CLOEXEC);
+    epoll_ctl(watched, EPOLL_CTL_ADD, process, &end);
+}
+
 static int open_process(void *self, int64_t pid)
 {
+    const int process = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+
     (void)self;
-    return (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+    if (process >= 0)
+        watch_process(process);
+    return process;
 }
 
 static void close_process(void *self, int process)
@@ -105,6 +123,14 @@ static bool has_ended(void *self, int process)
 
     (void)self;
     return poll(&end, 1, 0) == 1;
+}
+
+static bool has_any_ended(void *self)
+{
+    struct epoll_event end[16];
+
+    (void)self;
+    return watched >= 0 && epoll_wait(watched, end, 16, 0) != 0;       /* an error, too: somebody has closed the descriptor */
 }
 
 static bool is_open(void *self, int process)
@@ -180,5 +206,5 @@ static __attribute__((noreturn)) void end(void *self, tr_rank_end how, int code)
 
 const tr_machine tr_machine_real = {
     NULL, now, processors, processor, ring, make_doorbell, open_doorbell, close_doorbell, pack_hello,
-    progress, open_process, close_process, has_ended, is_open, kill_process, can_read, tell, may_explain, print, end,
+    progress, open_process, close_process, has_ended, has_any_ended, is_open, kill_process, can_read, tell, may_explain, print, end,
 };

@@ -35,6 +35,8 @@ typedef struct tr_machine {
     int  (*open_process)(void *self, int64_t pid);
     void (*close_process)(void *self, int process);
     bool (*has_ended)(void *self, int process);
+    /* Has any open process ended since the last call? Each end is news once. A look costs the same for any number of processes. */
+    bool (*has_any_ended)(void *self);
     bool (*is_open)(void *self, int process);
     void (*kill)(void *self, int process);
     /* May this process read that process's memory? If not, MPI copies large messages piece by piece, and both sides must poll all the

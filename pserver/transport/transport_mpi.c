@@ -11,20 +11,24 @@
  *   - at its first error a peer is dropped; its requests and their buffers are abandoned, never freed. */
 #include "framework/base/memory.h"
 #include "pserver/transport/transport.h"
+#include "pserver/transport/transport_mpi_begin.h"
 
 #include <mpi.h>
 
 #include <dlfcn.h>
 #include <limits.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { TAG_HEADER = 7701, TAG_BULK = 7702 };
 enum { SLOT = 4096, INLINE_MAX = SLOT - TR_TRANSPORT_HEADER };
 enum { RECV_DEPTH = 8, SEND_DEPTH = 32 };
-enum { ADDRESSES = 320 << 20 };     /* that Open MPI takes at its start, about */
+
+/* Memory for a header and a small payload. All peers share the spare ones, so that memory does not grow with the messages of each. */
+typedef union slot {
+    union slot *next;
+    uint8_t     bytes[SLOT];
+} slot;
 
 /* An incoming message: its header is here, its payload may be on the way. */
 typedef struct inbound {
@@ -48,6 +52,7 @@ typedef struct peer {
     MPI_Request beat;                 /* the last heartbeat of `beat`, with its header */
     uint8_t    *beat_header;
     bool     is_posted;               /* a receive for a header is posted */
+    bool     is_active;               /* it is in `active` of the transport */
     unsigned in_first, in_count;      /* rings */
     unsigned out_first, out_count;
     inbound  in[RECV_DEPTH + 1];      /* one more than messages: the slot of the posted receive */
@@ -65,36 +70,36 @@ struct tr_transport {
     MPI_Request   *header;            /* the posted receive of each peer */
     MPI_Status    *status;
     int           *index;
+    int           *active, active_count;           /* the only peers that a poll looks at: with messages under way, or a receive to post */
+    slot          *spare;
 };
 
 /* == start ==================================================================================== */
 
-/* Find the version of the mpirun that started this process: Open MPI 5 sets OMPI_VERSION, version 4 its orte settings. */
-static int launcher_major(void)
+static uint8_t *take_slot(tr_transport *t)
 {
-    const char *version = getenv("OMPI_VERSION");
-    if (version)
-        return atoi(version);
-    return getenv("OMPI_MCA_orte_hnp_uri") ? 4 : 0;
+    slot *taken = t->spare;
+
+    if (!taken)
+        return tr__must_aligned(SLOT);
+    t->spare = taken->next;
+    return taken->bytes;
 }
 
-static bool is_mixture(char *error, size_t size)
+static void give_slot(tr_transport *t, uint8_t **bytes)
 {
-    char    version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int     length, major = 0;
-    Dl_info info = {0};
+    slot *given = (slot *)(void *)*bytes;
 
-    MPI_Get_library_version(version, &length);
-    version[strcspn(version, ",")] = '\0';
-    const int launcher = launcher_major();
-    if (sscanf(version, "Open MPI v%d", &major) != 1 || !launcher || launcher == major)
-        return false;
-    /* The mpirun of version 5 without ft starts programs of 4.1 as single processes. Both mixtures end in a silent hang at best. */
-    dladdr((void *)(uintptr_t)MPI_Init_thread, &info);
-    snprintf(error, size, "mpirun is Open MPI %d, but the library that was loaded is %s (%s): use the mpirun that belongs "
-             "to it, or set LD_LIBRARY_PATH to the libraries of that mpirun", launcher, version,
-             info.dli_fname ? info.dli_fname : "?");
-    return true;
+    given->next = t->spare;
+    t->spare = given;
+    *bytes = NULL;
+}
+
+static void activate(tr_transport *t, int rank)
+{
+    if (!t->peer[rank].is_active)
+        t->active[t->active_count++] = rank;
+    t->peer[rank].is_active = true;
 }
 
 static void post(tr_transport *t, int rank)
@@ -105,41 +110,16 @@ static void post(tr_transport *t, int rank)
     if (p->is_dead || p->is_posted || p->in_count == RECV_DEPTH)
         return;
     if (!in->slot)
-        in->slot = tr__must_aligned(SLOT);
+        in->slot = take_slot(t);
     p->is_posted = MPI_Irecv(in->slot, SLOT, MPI_BYTE, rank, TAG_HEADER, MPI_COMM_WORLD, &t->header[rank]) == MPI_SUCCESS;
     if (!p->is_posted)
         t->header[rank] = MPI_REQUEST_NULL;
 }
 
-/* If ranks exceed processors, Open MPI yields after every poll that finds nothing. comm.c knows better when to yield. The call belongs
- * to the library's inside: where it is missing, Open MPI keeps its own behaviour. */
-static void set_yielding(bool yields)
-{
-    void (*set)(bool) = (void (*)(bool))(uintptr_t)dlsym(RTLD_DEFAULT, "opal_progress_set_yield_when_idle");
-    if (set)
-        set(yields);
-}
-
 static tr_transport *start(const tr_transport_events *events, char *error, size_t error_size)
 {
-    int provided, is_initialized;
-
-    if (is_mixture(error, error_size) || tr__lacks_addresses(error, error_size, "Open MPI", ADDRESSES))
+    if (!tr__mpi_begin(error, error_size))
         return NULL;
-    MPI_Initialized(&is_initialized);
-    if (is_initialized) {
-        snprintf(error, error_size, "MPI was started by somebody else in this process");
-        return NULL;
-    }
-    signal(SIGPIPE, SIG_IGN);                      /* btl tcp writes to dead peers, which raises SIGPIPE */
-    setenv("HOME", "/tmp", 0);                     /* MPI's daemons need a home folder */
-    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS ||
-        provided < MPI_THREAD_SERIALIZED) {
-        snprintf(error, error_size, "MPI_Init_thread failed (thread support %d)", provided);
-        return NULL;
-    }
-    set_yielding(false);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     tr_transport *t = tr__must_alloc(sizeof *t);
     t->events = *events;
     MPI_Comm_rank(MPI_COMM_WORLD, &t->rank);
@@ -149,7 +129,9 @@ static tr_transport *start(const tr_transport_events *events, char *error, size_
     t->header = tr__must_bytes((size_t)t->size * sizeof *t->header);
     t->status = tr__must_bytes((size_t)t->size * sizeof *t->status);
     t->index = tr__must_bytes((size_t)t->size * sizeof *t->index);
+    t->active = tr__must_bytes((size_t)t->size * sizeof *t->active);
     for (int i = 0; i < t->size; i++) {
+        activate(t, i);
         t->header[i] = t->peer[i].beat = MPI_REQUEST_NULL;
         t->peer[i].beat_header = tr__must_aligned(TR_TRANSPORT_HEADER);
         t->peer[i].is_dead = i == t->rank;
@@ -235,8 +217,8 @@ static bool send_message(tr_transport *t, int rank, const uint8_t *header, const
     if (p->out_count == SEND_DEPTH)
         return false;
     outbound *out = &p->out[(p->out_first + p->out_count) % SEND_DEPTH];
-    if (!out->slot)
-        out->slot = tr__must_aligned(SLOT);
+    activate(t, rank);
+    out->slot = take_slot(t);
     const bool is_inline = bytes <= INLINE_MAX;
     memcpy(out->slot, header, TR_TRANSPORT_HEADER);
     if (is_inline && bytes)
@@ -273,6 +255,7 @@ static void beat(tr_transport *t, int rank, const uint8_t *header)
     finish_beat(p);
     if (p->has_failed || p->beat != MPI_REQUEST_NULL)
         return;
+    activate(t, rank);
     memcpy(p->beat_header, header, TR_TRANSPORT_HEADER);
     p->has_failed = MPI_Isend(p->beat_header, TR_TRANSPORT_HEADER, MPI_BYTE, rank, TAG_HEADER, MPI_COMM_WORLD, &p->beat) != MPI_SUCCESS;
 }
@@ -298,6 +281,7 @@ static int finish_sends(tr_transport *t, int rank)
         outbound *out = &p->out[p->out_first];
         if (!is_complete(t, rank, &out->header) || !is_complete(t, rank, &out->bulk))
             break;
+        give_slot(t, &out->slot);
         p->out_first = (p->out_first + 1) % SEND_DEPTH;
         p->out_count--;
         count++;
@@ -358,6 +342,7 @@ static int deliver(tr_transport *t, int rank)
             free(in->scratch);
         else
             t->events.receive(t->events.self, rank, in->slot, in->to, in->bytes, in->has_bulk);
+        give_slot(t, &in->slot);
         p->in_first = (p->in_first + 1) % (RECV_DEPTH + 1);
         p->in_count--;
         count++;
@@ -384,9 +369,28 @@ static int take_headers(tr_transport *t)
             continue;
         }
         MPI_Get_count(&t->status[i], MPI_BYTE, &size);
+        activate(t, rank);
         take_header(t, rank, size);
     }
     return count;
+}
+
+static bool is_still_active(const peer *p)
+{
+    return !p->is_dead && (p->out_count || p->in_count || p->has_failed || p->beat != MPI_REQUEST_NULL || !p->is_posted);
+}
+
+static void forget_idle_peers(tr_transport *t)
+{
+    int kept = 0;
+
+    for (int i = 0; i < t->active_count; i++) {
+        peer *p = &t->peer[t->active[i]];
+        p->is_active = is_still_active(p);
+        if (p->is_active)
+            t->active[kept++] = t->active[i];
+    }
+    t->active_count = kept;
 }
 
 /* Do the work that the last messages left before polling again, so that nothing stands between a message and its answer. */
@@ -394,18 +398,20 @@ static int poll_all(tr_transport *t)
 {
     int count = 0;
 
-    for (int i = 0; i < t->size; i++) {
-        finish_beat(&t->peer[i]);
-        if (t->peer[i].has_failed)
-            die(t, i);
-        if (t->peer[i].out_count)
-            count += finish_sends(t, i);
-        post(t, i);
+    for (int i = 0; i < t->active_count; i++) {
+        const int rank = t->active[i];
+        finish_beat(&t->peer[rank]);
+        if (t->peer[rank].has_failed)
+            die(t, rank);
+        if (t->peer[rank].out_count)
+            count += finish_sends(t, rank);
+        post(t, rank);
     }
     count += take_headers(t);
-    for (int i = 0; i < t->size; i++)
-        if (t->peer[i].in_count)
-            count += deliver(t, i);
+    for (int i = 0; i < t->active_count; i++)
+        if (t->peer[t->active[i]].in_count)
+            count += deliver(t, t->active[i]);
+    forget_idle_peers(t);
     return count;
 }
 
@@ -430,19 +436,19 @@ static void stop(tr_transport *t, bool is_clean)
             MPI_Cancel(&t->header[i]);
             MPI_Request_free(&t->header[i]);
         }
-    set_yielding(true);                            /* MPI's end polls without a pause */
-    MPI_Finalize();
+    tr__mpi_end();
     for (int i = 0; i < t->size; i++) {
         free(t->peer[i].beat_header);
         for (int k = 0; k <= RECV_DEPTH; k++)
             free(t->peer[i].in[k].slot);
-        for (int k = 0; k < SEND_DEPTH; k++)
-            free(t->peer[i].out[k].slot);
     }
+    while (t->spare)
+        free(take_slot(t));
     free(t->peer);
     free(t->header);
     free(t->status);
     free(t->index);
+    free(t->active);
     free(t);
 }
 

@@ -27,10 +27,11 @@ static void fill_table(void)
         for (int i = 0; i < 256; i++)
             table[t][i] = table[t - 1][i] >> 8 ^ table[0][table[t - 1][i] & 255];
     for (int i = 0; i < 1024; i++) {
-        uint32_t crc = (uint32_t)(i & 255) << i / 256 * 8;
-        for (int zero = 0; zero < STRETCH; zero += 8)
+        const int low = i & 255, rest = low & (low - 1);       /* one bit less: the two parts are moved apart and added */
+        uint32_t  crc = (uint32_t)low << i / 256 * 8;
+        for (int zero = 0; !rest && zero < STRETCH; zero += 8)
             crc = table[7][crc & 255] ^ table[6][crc >> 8 & 255] ^ table[5][crc >> 16 & 255] ^ table[4][crc >> 24];
-        shift[i / 256][i & 255] = crc;
+        shift[i / 256][low] = rest ? shift[i / 256][rest] ^ shift[i / 256][low ^ rest] : crc;
     }
 }
 
