@@ -45,6 +45,41 @@ def test_large_models_are_even_on_many_servers(model, servers):
     assert max(got) <= 1.05 * sum(got) / servers and min(got) >= 0.95 * sum(got) / servers
 
 
+def busiest(items, servers):
+    """Return the share of the fullest server in bytes, and of the busiest in work, beside the mean."""
+    by_name, parts = {item.name: item for item in items}, place(items, servers)
+    work = [0] * servers
+    for name, blocks in parts.items():
+        for block in blocks:
+            work[block.server] += by_name[name].work(block.rows)
+    sizes = loads(items, parts, servers)
+    return max(sizes) * servers / sum(sizes), max(work) * servers / sum(work)
+
+
+UNEQUAL = {
+    "one huge, 5,000 tiny": [Item("huge", 1_000_000, 256)] + [Item(f"b{i}", 64, 4) for i in range(5000)],
+    "one whole, 4,000 tiny, one to be cut": [Item("norm", 1000, 1000, True), Item("fc", 50_000, 400)]
+                                            + [Item(f"b{i}", 64, 4) for i in range(4000)],
+    "a huge one of Adam, others of SGD": [Item("table", 100_000, 400, arrays=7), Item("fc", 50_000, 400)]
+                                         + [Item(f"b{i}", 64, 4) for i in range(1000)],
+    "tiny ones of Adam, others of SGD": [Item("fc", 50_000, 400)] + [Item(f"b{i}", 1 + i % 97, 4, arrays=7) for i in range(4000)],
+    "narrow and deep": [Item("table", 200_000, 400)] + [Item(f"w{i}", 32, 128) for i in range(2000)],
+    "wholes of seven sizes": [Item("table", 100_000, 256)] + [Item(f"w{i}", 1000, 400 * (1 + i % 7), True) for i in range(40)],
+    "a language model": [Item("table", 50_000, 1024)]
+                        + [Item(f"{layer}.{name}", rows, row) for layer in range(24)
+                           for name, rows, row in [("qkv", 256, 3072), ("out", 256, 1024), ("up", 256, 4096), ("down", 1024, 1024),
+                                                   *[(f"norm{i}", 256, 4) for i in range(8)]]],
+    "vgg": SKEWED["vgg"] + [Item(f"b{i}", 64 << i // 3, 4) for i in range(13)],
+}
+
+
+@pytest.mark.parametrize("model", UNEQUAL)
+def test_no_server_has_a_tenth_more_bytes_or_work(model):
+    for servers in (2, 3, 4, 5, 7, 8, 11, 16):
+        sizes, work = busiest(UNEQUAL[model], servers)
+        assert sizes <= 1.10 and work <= 1.10, (servers, sizes, work)
+
+
 def drawn(rng):
     """A model of anything: biases, kernels, tables, few huge rows, what must not be cut."""
     makers = [lambda name: Item(name, rng.randint(1, 4000), 4),

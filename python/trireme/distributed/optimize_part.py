@@ -173,6 +173,11 @@ class OptimizePart:
         """Return whether a variable has the same rows as its parameter."""
         return self.owner.get(name) == param and self.shape(name) == self.shape(param)
 
+    def arrays_of(self, param: str) -> int:
+        """Return how many arrays of a parameter's size its operators read and write: a measure of the time of its update."""
+        ops = [self.ops[place] for place in self._places_of.get(param, ())]
+        return sum(self.is_cut_like(name, param) for op in ops for name in (*op.input_arg_names, *op.output_arg_names)) or 1
+
     # -- who belongs to whom ----------------------------------------------------------------------------
 
     def _trained(self) -> dict[str, Parameter]:

@@ -97,7 +97,7 @@ def item_of(part: OptimizePart, name: str, slice_params: bool) -> Item:
     if dtype not in (VarType.FP32, VarType.FP64):
         raise UnsupportedError(f"parameter {name!r} is {dtype}; the servers sum gradients of float32 and float64")
     row = dtype.dtype.itemsize * prod(shape[1:])
-    return Item(name, shape[0], row, is_whole=not (slice_params and part.can_be_cut(name)))
+    return Item(name, shape[0], row, is_whole=not (slice_params and part.can_be_cut(name)), arrays=part.arrays_of(name))
 
 
 def losses(program: Program) -> list[str]:
