@@ -15,8 +15,9 @@ enum { SHORT_WAITS = 64 };
 /* A nap without a ring lasts a part of the quiet time before it. So it delays a message by no more than that part. It is never so long
  * that heartbeats are late. If some ranks cannot ring this one, it is also short enough for their messages. If all can ring it, a very
  * short nap would only take processor time from threads that compute. Where more than NAP_CROWD ranks share a processor, such naps are
- * longer by that. */
-static const int64_t NAP_MIN = 20000, NAP_MIN_RUNG = 3000000, NAP_PART = 8, NAP_MAX = 5000000, NAP_MAX_RUNG = 12000000;
+ * longer by that. A rank that waits for hellos or goodbyes of many ranks is patient: each of them ends a quiet time, and few naps later the
+ * next one comes. */
+static const int64_t NAP_MIN = 20000, NAP_MIN_RUNG = 3000000, NAP_MIN_PATIENT = 1000000, NAP_PART = 8, NAP_MAX = 5000000, NAP_MAX_RUNG = 12000000;
 enum { NAP_CROWD = 4 };
 /* Receivers of messages are rung when nothing moves here any more, or after so long. */
 static const int64_t UNRUNG_MAX = 50000;
@@ -164,6 +165,7 @@ int tr__comm_drive(tr_comm *comm, tr__rhythm *r, int64_t now)
     r->looked_at = comm->now;
     r->is_brisk = comm->short_waits >= SHORT_WAITS;
     r->hears_all = hears_all(comm);
+    r->is_patient = !comm->has_node || comm->said_bye;
     r->wakes_as = bits_for(comm, r->who);
     r->until_tick = comm->has_node ? comm->tick_at - comm->now : INT64_MAX;
     return moved;
@@ -188,7 +190,8 @@ void tr__comm_arm_for_thread(tr_comm *comm)
 static int64_t choose_nap(const tr_comm *comm, const tr__rhythm *r, int64_t quiet)
 {
     const int64_t crowd = comm->ranks_here > NAP_CROWD ? comm->ranks_here / NAP_CROWD : 1;
-    const int64_t least = r->hears_all ? NAP_MIN_RUNG * crowd : NAP_MIN, most = comm->bells.are_mutual ? NAP_MAX_RUNG : NAP_MAX;
+    const int64_t shortest = r->hears_all ? NAP_MIN_RUNG : r->is_patient ? NAP_MIN_PATIENT : NAP_MIN;
+    const int64_t least = shortest * crowd, most = comm->bells.are_mutual ? NAP_MAX_RUNG : NAP_MAX;
     const int64_t part = quiet / NAP_PART, nap = part > least ? part : least;
     const int64_t until_tick = r->until_tick > NAP_MIN ? r->until_tick : NAP_MIN;
     const int64_t bounded = nap < most ? nap : most;

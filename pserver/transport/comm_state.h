@@ -213,6 +213,7 @@ typedef struct tr__rhythm {
     bool     has_armed;               /* it has armed the doorbell, and then looked once more */
     unsigned wakes_as;                /* the bits to arm the doorbell with. This field and the next ones describe the last turn */
     bool     is_brisk, hears_all;
+    bool     is_patient;              /* it waits for the hellos or the goodbyes of other ranks */
     int64_t  until_tick;              /* nanoseconds from the last turn of this driver until the core wants a tick */
 } tr__rhythm;
 

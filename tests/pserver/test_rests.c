@@ -131,6 +131,31 @@ TEST(a_driver_that_is_stuck_is_found_as_soon_as_with_short_sleeps)
     free_comm(comm);
 }
 
+/* Naps of a driver that has armed its doorbell, until one is longer than `long_enough`. */
+static int count_naps(tr_comm *comm, bool is_patient, int64_t long_enough)
+{
+    tr__rhythm r = {.who = TR_BELL_THREAD, .is_aside = true, .is_patient = is_patient, .until_tick = INT64_MAX};
+    int        naps = 0;
+
+    comm->ranks_here = 1;
+    tr__comm_choose_rest(comm, &r, 0);
+    for (tr__rest rest = {0}; rest.nanoseconds < long_enough; naps++) {
+        rest = tr__comm_choose_rest(comm, &r, 0);
+        assert_int_equal(rest.kind, TR__REST_NAP);
+        r.looked_at += rest.nanoseconds;
+    }
+    return naps;
+}
+
+TEST(a_rank_that_waits_for_many_hellos_naps_seldom)
+{
+    tr_comm *comm = new_comm();
+
+    assert_true(count_naps(comm, false, 2 * MILLISECOND) > 40);
+    assert_true(count_naps(comm, true, 2 * MILLISECOND) < 20);
+    free_comm(comm);
+}
+
 TEST(the_end_of_any_process_is_news_once)
 {
     const tr_machine *machine = &tr_machine_real;
@@ -163,6 +188,7 @@ int main(void)
         cmocka_unit_test(heartbeats_of_a_busy_driver_are_sought_often_but_not_while_mpi_starts_or_ends),
         cmocka_unit_test(the_thread_beside_a_long_wait_wakes_less_and_less),
         cmocka_unit_test(a_driver_that_is_stuck_is_found_as_soon_as_with_short_sleeps),
+        cmocka_unit_test(a_rank_that_waits_for_many_hellos_naps_seldom),
         cmocka_unit_test(the_end_of_any_process_is_news_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
