@@ -17,7 +17,8 @@ enum { SHORT_WAITS = 64 };
  * short nap would only take processor time from threads that compute. Where more than NAP_CROWD ranks share a processor, such naps are
  * longer by that. A rank that waits for hellos or goodbyes of many ranks is patient: each of them ends a quiet time, and few naps later the
  * next one comes. */
-static const int64_t NAP_MIN = 20000, NAP_MIN_RUNG = 3000000, NAP_MIN_PATIENT = 1000000, NAP_PART = 8, NAP_MAX = 5000000, NAP_MAX_RUNG = 12000000;
+static const int64_t NAP_MIN = 20000, NAP_MIN_RUNG = 3000000, NAP_MIN_PATIENT = 1000000;
+static const int64_t NAP_PART = 8, NAP_MAX = 5000000, NAP_MAX_RUNG = 12000000;
 enum { NAP_CROWD = 4 };
 /* Receivers of messages are rung when nothing moves here any more, or after so long. */
 static const int64_t UNRUNG_MAX = 50000;

@@ -54,8 +54,8 @@ static void set_yielding(bool yields)
 }
 
 /* While MPI starts and ends, its ranks wait for each other: each one looks every 100 us. Where a processor has many ranks, these looks take
- * all of its time, and the last rank comes late. So the kernel may let this thread sleep longer, by `LOOK` for each rank of a processor. Also
- * a rank alone waits for those of other hosts, by SHORTEST between its looks. */
+ * all of its time, and the last rank comes late. So the kernel may let this thread sleep longer, by LOOK for each rank of a processor, and
+ * by SHORTEST at least: also a rank alone waits for ranks of other hosts. */
 static int let_sleep_long(void)
 {
     enum { LOOK = 60000, SHORTEST = 500000, LONGEST = 10000000 };
@@ -65,7 +65,8 @@ static int let_sleep_long(void)
     const int    cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
     const double slack = (double)LOOK * (ranks ? atoi(ranks) : 1) / (cpus > 0 ? cpus : 1);
 
-    prctl(PR_SET_TIMERSLACK, slack > LONGEST ? (unsigned long)LONGEST : slack < SHORTEST ? (unsigned long)SHORTEST : (unsigned long)slack);
+    const double bounded = slack > LONGEST ? LONGEST : slack < SHORTEST ? SHORTEST : slack;
+    prctl(PR_SET_TIMERSLACK, (unsigned long)bounded);
     return before;
 }
 

@@ -1,8 +1,8 @@
 /* test_hot_keys.c - how even the load of servers is when few keys are hot: clicks, whose keys follow Zipf's law with exponent 1.05.
  *
  * Expected loads are summed exactly, nothing is drawn. A key with share q of all look-ups is among those of a step with probability
- * 1 - (1 - q)^n, for n look-ups. A trainer asks for it once then, however often the batch has it. So a hot key weighs no more than one row a
- * step and trainer, and there are many such rows. */
+ * 1 - (1 - q)^n, for n look-ups. A trainer asks for it once then, however often the batch has it. So a hot key weighs no more than one row
+ * a step and trainer, and there are many such rows. */
 #include "tests/support/expect.h"
 
 #include "pserver/store/server_part.h"
@@ -75,8 +75,8 @@ static void check(int lookups, double most)
     for (int servers = 2; servers <= MOST_SERVERS; servers++)
         for (naming name = BY_RANK; name < NAMINGS; name++) {
             const double bytes = unevenness(sums[name].bytes[servers], servers), work = unevenness(sums[name].work[servers], servers);
-            print_message("%5d look-ups, %d servers, keys %-8s the busiest has %.3f of the mean's bytes, %.3f of its work\n", lookups, servers,
-                          names[name], bytes, work);
+            print_message("%5d look-ups, %d servers, keys %-8s the busiest has %.3f of the mean's bytes, %.3f of its work\n",
+                          lookups, servers, names[name], bytes, work);
             assert_true(bytes <= most && work <= most);
         }
 }

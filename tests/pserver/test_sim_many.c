@@ -98,7 +98,7 @@ static void check_mode(const char *mode, double most_between)
 
 TEST(in_sync_messages_of_a_rank_grow_with_the_ranks)
 {
-    check_mode("sync", 0);
+    check_mode("sync", SERVERS * SERVERS);
 }
 
 /* Each server tells server 0 of each trainer that is ready. */
@@ -109,7 +109,7 @@ TEST(where_server_0_decides_servers_talk_in_a_few_words)
 
 TEST(in_async_messages_of_a_rank_grow_with_the_ranks)
 {
-    check_mode("async", 0);
+    check_mode("async", SERVERS * SERVERS);
 }
 
 int main(void)

@@ -208,5 +208,6 @@ static __attribute__((noreturn)) void end(void *self, tr_rank_end how, int code)
 tr_machine tr__sim_machine(tr__sim_rank *r)
 {
     return (tr_machine){r, clock_of, processors, processor, ring, make_doorbell, open_doorbell, close_doorbell, pack_hello,
-                        progress, open_process, close_process, has_ended, has_any_ended, is_open, kill_process, can_read, tell, may_explain, print, end};
+                        progress, open_process, close_process, has_ended, has_any_ended, is_open, kill_process, can_read, tell,
+                        may_explain, print, end};
 }
