@@ -126,7 +126,8 @@ def main() -> None:
     fluid.default_startup_program().random_seed = 1
     chance, loss = network(options)
     test = fluid.default_main_program().clone(for_test=True)
-    # Adagrad's sums begin above 0: else even a first gradient that is 0 but for rounding would make a whole step.
+    # Adagrad divides a gradient by the root of its sum of squares. With a sum that begins at 0 the first step is the whole rate, also where
+    # the gradient is nothing but an error of rounding. So the sums begin above 0.
     fluid.optimizer.Adagrad(options.rate, initial_accumulator_value=1e-6).minimize(loss)
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())

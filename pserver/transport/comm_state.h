@@ -80,8 +80,7 @@ typedef struct tr__watch {
     int64_t          woke_at;                     /* when this process woke after a pause longer than the others' time-out; 0: never */
     int64_t          failed_at, report_at;
     int              culprit;
-    int             *process;                     /* processes of this host that have not ended; -1 for each other rank */
-    int              ended;                       /* ranks with a `gone_at` that are not gone yet */
+    int              ended;                       /* ranks whose process was seen to have ended, and which are not gone yet */
     atomic_int       exit_code;                   /* after a failure; 0 stands for 1 */
     atomic_bool      is_told;                     /* some rank has printed the failure */
     atomic_bool      has_survived;                /* the job survived a death: MPI cannot be finalized any more */
@@ -109,7 +108,7 @@ typedef struct tr__peer {
     tr_doorbell     *bell;                        /* of a peer on this host; NULL: it is elsewhere */
     bool             is_due, has_news;            /* it is in `due` of the bells; it got other messages than acknowledgements */
     int              process;                     /* of a peer on this host (machine.h), or -1 */
-    int64_t          gone_at;                     /* when its process was first seen to have ended; 0: it lives */
+    int64_t          gone_at;                     /* when its process was seen to have ended; 0: it lives; -1: it is gone */
 } tr__peer;
 
 /* comm_send.c: the doorbells of peers. */

@@ -8,7 +8,6 @@
 #include "proto/pserver.pb-c.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const int64_t MILLISECOND = 1000000;
@@ -45,16 +44,14 @@ void tr__comm_watch_begin(tr_comm *comm)
     int               here = 1;
 
     comm->bells.are_mutual = true;
-    comm->watch.process = tr__must_array((size_t)comm->roster->size, sizeof *comm->watch.process);
     for (int i = 0; i < comm->roster->size; i++) {
         const tr_rank *r = &comm->roster->rank[i];
         tr_liveness_heard(comm->liveness, i, comm->now);
-        comm->watch.process[i] = -1;
         if (i == comm->roster->self)
             continue;
         if (r->host_id[0] && !strcmp(r->host_id, self->host_id)) {
             here++;
-            comm->peer[i].process = comm->watch.process[i] = machine->open_process(machine->self, r->pid);
+            comm->peer[i].process = machine->open_process(machine->self, r->pid);
             comm->peer[i].bell = machine->open_doorbell(machine->self, r->pid, r->doorbell);
         }
         comm->bells.are_mutual &= comm->peer[i].bell && machine->can_read(machine->self, r->pid);
@@ -70,7 +67,6 @@ void tr__comm_watch_end(tr_comm *comm)
         comm->machine.close_doorbell(comm->machine.self, comm->peer[i].bell);
         comm->machine.close_process(comm->machine.self, comm->peer[i].process);
     }
-    free(comm->watch.process);
 }
 
 /* A script may close descriptors that are not its own (os.closerange). Then all other processes seem to have ended. */
@@ -84,19 +80,16 @@ static void lost_descriptors(tr_comm *comm)
 
 static void note_ends(tr_comm *comm)
 {
-    int *process = comm->watch.process;
-
     for (int i = 0; i < comm->roster->size; i++) {
-        if (process[i] >= 0 && tr_liveness_is_gone(comm->liveness, i))
-            process[i] = -1;
-        if (process[i] < 0 || !comm->machine.has_ended(comm->machine.self, process[i]))
+        tr__peer *p = &comm->peer[i];
+        if (p->process < 0 || p->gone_at || tr_liveness_is_gone(comm->liveness, i) ||
+            !comm->machine.has_ended(comm->machine.self, p->process))
             continue;
-        if (!comm->machine.is_open(comm->machine.self, process[i])) {
+        if (!comm->machine.is_open(comm->machine.self, p->process)) {
             lost_descriptors(comm);
             return;
         }
-        process[i] = -1;
-        comm->peer[i].gone_at = comm->now;
+        p->gone_at = comm->now;
         comm->watch.ended++;
     }
 }
@@ -105,8 +98,8 @@ static void note_ends(tr_comm *comm)
 static void take_ends(tr_comm *comm)
 {
     for (int i = 0; i < comm->roster->size; i++)
-        if (comm->peer[i].gone_at && comm->now - comm->peer[i].gone_at > 20 * MILLISECOND) {
-            comm->peer[i].gone_at = 0;
+        if (comm->peer[i].gone_at > 0 && comm->now - comm->peer[i].gone_at > 20 * MILLISECOND) {
+            comm->peer[i].gone_at = -1;
             comm->watch.ended--;
             if (!tr_liveness_is_gone(comm->liveness, i))
                 tr__comm_gone(comm, i, "died");

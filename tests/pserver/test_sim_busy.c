@@ -30,23 +30,6 @@ static void hear(void *self, int64_t now, int from, int to, const tr_wire *wire,
     tr_sim_busy(sim_job_sim(w->job), to, w->duration, w->is_stuck);
 }
 
-static void ignore(void *self, int64_t now, int rank, const char *text)
-{
-    (void)self;
-    (void)now;
-    (void)rank;
-    (void)text;
-}
-
-static bool lose_none(void *self, int from, int to, const tr_wire *wire)
-{
-    (void)self;
-    (void)from;
-    (void)to;
-    (void)wire;
-    return false;
-}
-
 static sim_options options_with_all(uint64_t seed)
 {
     sim_options options = sim_options_by(seed, modes, MODES);
@@ -79,7 +62,7 @@ TEST(work_on_a_message_of_any_kind_may_take_ten_seconds)
 
     for (EACH_SEED(140)) {
         work            w = {.kind = (tr_wire_kind)(1 + seed % (TR_WIRE_KIND_COUNT - 1)), .duration = LONG, .worker = -1};
-        const sim_watch watch = {&w, hear, ignore, lose_none};
+        const sim_watch watch = {.payload = &w, .message = hear};
         sim_options     options = options_with_all(seed / 7);
         if (tr_wire_is_of_loop(w.kind))
             continue;

@@ -29,27 +29,10 @@ static void hear(void *self, int64_t now, int from, int to, const tr_wire *wire,
     assert_true(TR_WIRE_HEADER + wire->bytes <= WORDS);
 }
 
-static void ignore(void *self, int64_t now, int rank, const char *text)
-{
-    (void)self;
-    (void)now;
-    (void)rank;
-    (void)text;
-}
-
-static bool lose_none(void *self, int from, int to, const tr_wire *wire)
-{
-    (void)self;
-    (void)from;
-    (void)to;
-    (void)wire;
-    return false;
-}
-
 static counts count(const char *mode, int trainers, int steps)
 {
     counts      c = {.trainers = trainers};
-    sim_watch   watch = {.payload = &c, .message = hear, .line = ignore, .lose = lose_none};
+    sim_watch   watch = {.payload = &c, .message = hear};
     sim_options options = {.seed = 5, .servers = SERVERS, .trainers = trainers, .mode = mode, .steps = steps, .cluster = &cluster,
                            .watch = &watch};
     sim_job    *job = sim_job_new(&options);

@@ -168,8 +168,9 @@ static bool lose(void *payload, int rank, int peer, const tr_wire *wire)
     sim_job  *job = payload;
     sim_rank *r = &job->rank[rank];
 
-    if (job->options.watch && job->options.watch->lose(job->options.watch->payload, rank, peer, wire)) {
-        job->options.watch->message(job->options.watch->payload, tr_sim_now(job->sim), rank, peer, wire, true);
+    const sim_watch *watch = job->options.watch;
+    if (watch && watch->lose && watch->lose(watch->payload, rank, peer, wire)) {
+        watch->message(watch->payload, tr_sim_now(job->sim), rank, peer, wire, true);
         return true;
     }
     if (wire->kind != TR_WIRE_BYE || r->dies_behind < 0)
@@ -260,7 +261,7 @@ static void hear(void *payload, int64_t now, int rank, const char *what, int abo
         snprintf(line, sizeof line, "says: %s", text);
     else
         snprintf(line, sizeof line, "tells the launcher: %s, rank %d%s%s", what, about, text ? ", " : "", text ? text : "");
-    if (job->options.watch)
+    if (job->options.watch && job->options.watch->line)
         job->options.watch->line(job->options.watch->payload, now, rank, line);
     if (getenv("TRIREME_SIM_TRACE"))
         print_message("%10.3f us  rank %d: %s %d %s\n", (double)now / 1e3, rank, what, about, text ? text : "");
@@ -465,7 +466,7 @@ void sim__tell(const sim_place *p, const char *format, ...)
     char             text[256];
     va_list          args;
 
-    if (!watch_)
+    if (!watch_ || !watch_->line)
         return;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);

@@ -67,7 +67,8 @@ typedef struct sim_options {
     int         tasks;                /* leased, in each of SIM_PASSES passes; steps are of their batches. 0: none */
 } sim_options;
 
-/* Who hears what happens, line by line. A message is heard when its receiver's core gets it, and when it is lost. */
+/* Who hears what happens, line by line. A message is heard when its receiver's core gets it, and when it is lost. Without `line` lines are
+ * not heard, without `lose` no message is lost. */
 typedef struct sim_watch {
     void *payload;
     void (*message)(void *payload, int64_t now, int from, int to, const tr_wire *wire, bool is_lost);

@@ -39,7 +39,7 @@ def numbers_of_rank(rank: Rank | RankNow) -> dict[str, float | None]:
             "last_line_seconds": None if has_ended else rank.age, "quiet_seconds": rank.quiet}
 
 
-ABOUT = {
+ABOUT_RANK = {                         # a line for each rank: numbers_of_rank
     "trireme_steps_total": "Steps of a trainer, updates of a server",
     "trireme_steps_per_second": "Steps of a trainer, updates of a server, in a second",
     "trireme_wait_ratio": "Share of the time in which a trainer waits for servers, a server for gradients",
@@ -50,6 +50,9 @@ ABOUT = {
     "trireme_loss": "The newest loss that the script has fetched",
     "trireme_last_line_seconds": "Seconds since the rank's last sign of life",
     "trireme_quiet_seconds": "Seconds since a trainer's last step",
+}
+ABOUT = {
+    **ABOUT_RANK,
     "trireme_restarts_total": "Starts of the job after the first",
     "trireme_deaths_total": "Ranks whose death the others survived",
     "trireme_ranks": "Living ranks",
@@ -74,7 +77,7 @@ class Collector:
         if job is None:
             return
         shown = [(rank, numbers_of_rank(rank)) for rank in job.ranks]
-        for name in list(ABOUT)[:10]:
+        for name in ABOUT_RANK:
             family = self._family(name, ["role", "index", "host"])
             for rank, numbers in shown:
                 if (value := numbers[name.removeprefix("trireme_")]) is not None:

@@ -22,11 +22,12 @@ _LOADER = "trireme.mlflow"             # its _load_pyfunc is what MLflow calls
 
 
 def _options(model: str | os.PathLike[str], options: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments for MLflow. Its own defaults would run the model to find out what it imports."""
+    """Return the arguments for MLflow. Its own defaults would run the model to find out what it imports. No requirements are named, because
+    no index has Trireme: a name there would be somebody else's."""
     folder = path_text(model)
     with Predictor(folder) as predictor:               # a model that cannot be served is refused here
         signature = _signature(predictor)
-    return {"loader_module": _LOADER, "data_path": os.path.abspath(folder), "signature": signature, "pip_requirements": ["trireme-ps"],
+    return {"loader_module": _LOADER, "data_path": os.path.abspath(folder), "signature": signature, "pip_requirements": [],
             **options}
 
 
@@ -46,7 +47,8 @@ def save_model(model: str | os.PathLike[str], path: str | os.PathLike[str], **op
     """Write a model of MLflow to the folder ``path``, which does not exist.
 
     ``model``: a folder of ``save_inference_model``, or one of exports (a path). ``options``: of ``mlflow.pyfunc.save_model``, such as
-    ``metadata``. It needs the libraries ``mlflow-skinny`` and ``pandas``, or ``mlflow``: ``pip install '.[mlflow]'``.
+    ``metadata``, or ``pip_requirements`` with a wheel of Trireme, where MLflow is to install it for the model (default: nothing). It needs
+    the libraries ``mlflow-skinny`` and ``pandas``, or ``mlflow``: ``pip install '.[mlflow]'``.
 
     >>> import os, tempfile
     >>> y = fluid.layers.fc(fluid.layers.data("x", [2]), 1, param_attr=fluid.initializer.Constant(1.0), bias_attr=False)

@@ -91,8 +91,8 @@ def _write(out: TextIO, text: str) -> None:
 
 
 def batches(source: TextIO, most: int, name: str = "standard input", errors: str = "replace") -> Iterator[list[tuple[int, str]]]:
-    """Give lines that are not empty, with their numbers. Up to ``most`` come together. Lines that are there are given at once: who types
-    them does not wait for others.
+    """Give lines that are not empty, with their numbers. Up to ``most`` come together. Lines that are there are given at once: a
+    person who types them gets an answer to each.
 
     ``errors``: what becomes of bytes that are no UTF-8, as ``bytes.decode`` takes it.
     """

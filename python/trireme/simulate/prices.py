@@ -42,11 +42,9 @@ class Prices:
         speed = 1 + _EACH_THREAD * (self._threads - 1)
         return Price(seconds, seconds - shared + shared / speed, tally)
 
-    def _kept(self, key: tuple[object, ...], tally: Tally, on_server: bool) -> Price:
-        found = self._made.get(key)
-        if found is None:
-            found = self._made[key] = self._of_server(tally) if on_server else self.of(tally)
-        return found
+    def _keep(self, key: tuple[object, ...], tally: Tally, on_server: bool) -> Price:
+        price = self._made[key] = self._of_server(tally) if on_server else self.of(tally)
+        return price
 
     def _moving(self, one: Packet, way: str, is_sent: bool, has_receipts: bool) -> Tally:
         share = self._costs.sent[way] if is_sent else 1 - self._costs.sent[way]
@@ -66,7 +64,7 @@ class Prices:
             tally[f"encode.{self._method}"] = float(one.values)
         if one.kind == "row_gradients":
             tally |= {"row_trainer": float(one.entries), "row_trainer_byte": float(one.values)}
-        return self._kept(key, tally, False)
+        return self._keep(key, tally, False)
 
     def answer(self, one: Packet, way: str) -> Price:
         """A trainer receives parameters or rows."""
@@ -78,7 +76,7 @@ class Prices:
             tally |= {"row_trainer": float(one.entries), "row_trainer_byte": float(one.values)}
         elif self._options.rounds:
             tally["widen"] = float(one.values)
-        return self._kept(key, tally, False)
+        return self._keep(key, tally, False)
 
     # -- servers ------------------------------------------------------------------------------------------------------
 
@@ -96,7 +94,7 @@ class Prices:
             tally["add"] = float(one.values)
         if applies:
             tally |= {f"apply.{self.optimizer}": float(one.values), "small_update": float(one.entries)}
-        return self._kept(key, tally, True)
+        return self._keep(key, tally, True)
 
     def reply(self, one: Packet, way: str) -> Price:
         """A server sends parameters or rows. A parameter is rounded once for all trainers."""
@@ -110,7 +108,7 @@ class Prices:
             tally["entry"] = float(one.entries)
             if self._options.rounds:
                 tally["round"] = one.values / (self._trainers if self._mode.is_lockstep else 1)
-        return self._kept(key, tally, True)
+        return self._keep(key, tally, True)
 
     def update(self, trainers: int, values: int, entries: int, is_late: bool) -> Price:
         """A server updates what these trainers have brought. ``is_late``: also its dense parameters, of which nothing is updated yet."""
@@ -129,4 +127,4 @@ class Prices:
             for name, count in ((f"row_apply.{self.optimizer}", rows), ("row_byte", rows * table.row_bytes * (1 + table.states)),
                                 ("row_add", again), ("add", again * table.row_bytes)):
                 tally[name] = tally.get(name, 0.0) + count
-        return self._kept(key, tally, True)
+        return self._keep(key, tally, True)

@@ -74,7 +74,7 @@ class OptunaPruning(Callback):
     def _ask(self, epoch: int, value: float) -> bool:
         """Tell Optuna this epoch's number once, and ask whether the trial ends."""
         trial = self._opened()
-        known = trial.study._storage.get_trial(trial._trial_id).intermediate_values if hasattr(trial, "study") else {}
+        known = trial.study.get_trials(deepcopy=False)[trial.number].intermediate_values if hasattr(trial, "study") else {}
         if epoch not in known:
             trial.report(value, epoch)
         return bool(trial.should_prune())
