@@ -115,6 +115,8 @@ fuzz: build mutants
 soak: build
 	@failed=0; \
 	TRIREME_SOAK_SECONDS=$$(( $(SOAK_SECONDS) / 40 + 1 )) $(PYTHON) -m pytest -m soak --timeout=0 tests/python || failed=1; \
+	TRIREME_SIMULATED_JOBS=100 TRIREME_SCRIPTS=2000 $(PYTHON) -m pytest -q --timeout=0 tests/python/test_simulated_jobs.py \
+	    tests/python/test_scripts_in_jobs.py || failed=1; \
 	PRESET=$(PRESET) $(PYTHON) tests/soak/soak.py --seconds $(SOAK_SECONDS) || failed=1; \
 	exit $$failed
 

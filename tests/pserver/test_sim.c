@@ -16,7 +16,7 @@ TEST(parameters_are_bitwise_those_of_one_process_in_any_order)
 
 TEST(lost_and_doubled_messages_change_nothing)
 {
-    for (EACH_SEED(1400)) {
+    for (EACH_SEED(400)) {
         sim_options options = options_of(seed, "sync", "async", "sync(degraded)", "sync(backups=1)");
         options.loss = 0.05;
         sim_check_run(&options);
@@ -25,7 +25,7 @@ TEST(lost_and_doubled_messages_change_nothing)
 
 TEST(every_gradient_counts_once_in_any_mode)
 {
-    for (EACH_SEED(1400)) {
+    for (EACH_SEED(400)) {
         const sim_options options = options_of(seed, "async", "ssp(0)", "ssp(2)", "sync(degraded)", "sync(backups=1)",
                                                "sync(backups=2)");
         sim_check_run(&options);
@@ -38,7 +38,7 @@ TEST(compressed_gradients_are_those_of_one_process_that_compresses)
     static const char *const any[] = {"fp16", "bf16", "int8", "topk(0.01)", "topk(0.1)", "nonzero"};
     static const char *const whole[] = {"fp16", "bf16", "topk(0.01)", "topk(0.1)", "nonzero"};
 
-    for (EACH_SEED(1000)) {
+    for (EACH_SEED(300)) {
         sim_options options = options_of(seed, "sync", "sync", "sync", "async", "ssp(1)", "sync(degraded)", "sync(backups=1)");
         options.compress = strcmp(options.mode, "sync") ? whole[seed % 5] : any[seed % 6];
         options.loss = seed % 3 ? 0 : 0.05;
@@ -49,7 +49,7 @@ TEST(compressed_gradients_are_those_of_one_process_that_compresses)
 /* In other modes than sync the gradients do not depend on the parameters: there every block that was pulled is one update's, rounded. */
 TEST(rounded_parameters_are_those_of_one_process_that_rounds)
 {
-    for (EACH_SEED(1000)) {
+    for (EACH_SEED(300)) {
         sim_options options = options_of(seed, "sync", "sync", "sync(degraded)", "async", "ssp(1)", "sync(backups=1)");
         options.rounds = true;
         options.compress = seed % 5 ? NULL : "bf16";
@@ -89,7 +89,7 @@ static uint64_t go_on_from_snapshots(uint64_t seed)
 
 TEST(a_job_goes_on_from_a_snapshot_at_any_step_on_any_number_of_servers)
 {
-    enum { RUNS = 300 };
+    enum { RUNS = 100 };
     uint64_t snapshots = 0;
 
     for (EACH_SEED(RUNS))

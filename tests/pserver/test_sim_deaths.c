@@ -4,7 +4,7 @@
 /* Of those who die at the start, before all had agreed, nothing is left to go on from: then the job has failed. */
 TEST(a_standby_takes_the_place_of_a_dead_server_and_nothing_is_lost)
 {
-    enum { RUNS = 2000 };
+    enum { RUNS = 600 };
     uint64_t went_on = 0;
 
     for (EACH_SEED(RUNS)) {
@@ -55,7 +55,7 @@ TEST(trainer_that_dies_between_its_goodbyes_keeps_nobody_waiting)
 /* A host is lost with a server's memory: the job is started again, and goes on from the replica. */
 TEST(a_replica_has_all_that_was_acknowledged)
 {
-    enum { RUNS = 800 };
+    enum { RUNS = 240 };
     uint64_t began_again = 0;
 
     for (EACH_SEED(RUNS)) {
@@ -81,7 +81,7 @@ TEST(a_replica_has_all_that_was_acknowledged)
 
 TEST(a_dead_trainer_stops_nobody_where_trainers_are_apart)
 {
-    enum { RUNS = 1400 };
+    enum { RUNS = 400 };
     uint64_t went_on = 0;
 
     for (EACH_SEED(RUNS)) {
@@ -115,7 +115,7 @@ static bool goes_on_deciding(uint64_t seed)
 
 TEST(servers_agree_on_every_update_whoever_dies)
 {
-    enum { RUNS = 1000 };
+    enum { RUNS = 300 };
     uint64_t went_on = 0;
 
     for (EACH_SEED(RUNS))
@@ -145,7 +145,7 @@ static void suffer(uint64_t seed, uint64_t *starts)
 
 TEST(deaths_losses_and_new_starts_together_cost_nothing)
 {
-    enum { RUNS = 1000 };
+    enum { RUNS = 300 };
     uint64_t starts = 0;
 
     for (EACH_SEED(RUNS))
@@ -193,7 +193,7 @@ static uint64_t call_replicas(uint64_t seed)
 
 TEST(replicas_follow_one_another)
 {
-    enum { RUNS = 600 };
+    enum { RUNS = 200 };
     uint64_t called = 0;
 
     for (EACH_SEED(RUNS))

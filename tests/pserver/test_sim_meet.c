@@ -28,7 +28,7 @@ TEST(trainers_of_different_numbers_of_steps_meet_at_the_end)
 
 TEST(a_standby_that_serves_knows_what_was_posted)
 {
-    enum { RUNS = 400 };
+    enum { RUNS = 130 };
     uint64_t went_on = 0;
 
     for (EACH_SEED(RUNS)) {
@@ -48,7 +48,7 @@ TEST(a_standby_that_serves_knows_what_was_posted)
 /* A replacement asks for all results from the first one on. */
 TEST(a_replacement_gets_what_the_dead_trainer_got)
 {
-    enum { RUNS = 400 };
+    enum { RUNS = 130 };
     uint64_t replacements = 0;
 
     for (EACH_SEED(RUNS)) {
@@ -98,7 +98,7 @@ static void run_storm(sim_options options, uint64_t *starts)
 
 TEST(deaths_losses_and_new_starts_change_no_result)
 {
-    enum { RUNS = 300 };
+    enum { RUNS = 100 };
     uint64_t starts = 0;
 
     for (EACH_SEED(RUNS))
@@ -137,7 +137,7 @@ TEST(all_hear_of_a_stop_in_time)
 
 TEST(a_stop_outlives_server_0_and_its_author)
 {
-    enum { RUNS = 600 };
+    enum { RUNS = 200 };
     uint64_t went_on = 0, replacements = 0;
 
     for (EACH_SEED(RUNS)) {

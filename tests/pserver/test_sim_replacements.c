@@ -5,7 +5,7 @@
 /* Where one trainer cuts for all, and has made fewer steps than others: it died, they went on, and the job was started again. */
 TEST(a_snapshot_says_who_has_made_more_steps_than_its_initiator)
 {
-    enum { RUNS = 400 };
+    enum { RUNS = 130 };
     uint64_t apart = 0;
 
     for (EACH_SEED(RUNS)) {
@@ -60,7 +60,7 @@ static void replace_trainers(uint64_t seed, uint64_t *replacements, uint64_t *we
 
 TEST(a_standby_takes_the_place_of_a_dead_trainer_in_every_mode)
 {
-    enum { RUNS = 400 };
+    enum { RUNS = 130 };
     uint64_t replacements = 0, went_on = 0;
 
     for (EACH_SEED(RUNS))
@@ -106,7 +106,7 @@ static void end_without_waits(sim_job *job, const sim_options *options, int64_t 
  * wait for the replacement. The others wait for messages and for servers at work alone: microseconds. */
 TEST(a_replacement_that_a_snapshot_delays_holds_up_no_step)
 {
-    enum { RUNS = 300, LATE = 100000000, MOST = 2000000 };      /* nanoseconds */
+    enum { RUNS = 100, LATE = 100000000, MOST = 2000000 };      /* nanoseconds */
     uint64_t replacements = 0, snapshots = 0;
 
     for (EACH_SEED(RUNS)) {
@@ -133,7 +133,7 @@ static void lose_server_0_after_a_join(uint64_t seed, uint64_t *replacements, ui
 
 TEST(a_replacement_that_a_new_server_0_does_not_know_holds_up_no_step)
 {
-    enum { RUNS = 150 };
+    enum { RUNS = 60 };
     uint64_t replacements = 0, snapshots = 0;
 
     for (EACH_SEED(RUNS))
@@ -180,7 +180,7 @@ static void write_slowly(uint64_t seed, uint64_t *others, uint64_t *snapshots)
 
 TEST(a_snapshot_that_is_being_written_holds_up_no_step)
 {
-    enum { RUNS = 150 };
+    enum { RUNS = 60 };
     uint64_t others = 0, snapshots = 0;
 
     for (EACH_SEED(RUNS))
@@ -203,7 +203,7 @@ TEST(a_replacement_leaves_no_part_of_its_predecessors_snapshot)
 /* The trainer that makes checkpoints dies, once or again, and no standby replaces it. Another trainer makes them. Servers die, too. */
 TEST(remaining_trainers_make_snapshots)
 {
-    enum { RUNS = 400 };
+    enum { RUNS = 130 };
     uint64_t others = 0, went_on = 0;
 
     for (EACH_SEED(RUNS)) {
@@ -274,7 +274,7 @@ static bool work_on_tasks(uint64_t seed, uint64_t *starts)
 
 TEST(every_leased_batch_gets_to_every_server_whoever_dies)
 {
-    enum { RUNS = 400 };
+    enum { RUNS = 130 };
     uint64_t starts = 0, snapshots = 0;
 
     for (EACH_SEED(RUNS))

@@ -13,16 +13,29 @@ from job_support import end_jobs
 import trireme as fluid
 
 
-# Files that compute for seconds without a job.
+# Files that take long and have few tests of jobs.
 LONG = {"test_site", "test_sequence_examples", "test_types", "test_mixed_precision", "test_docs", "test_book_examples",
-        "test_example_char_lm",
-        "test_scripts_in_jobs"}
+        "test_example_char_lm", "test_scripts_in_jobs", "test_simulated_jobs", "test_stores", "test_stores_in_jobs", "test_stores_on_hosts",
+        "test_tutorials", "test_every_operator", "test_zeros", "test_serving", "test_lifetimes", "test_growth", "test_checkpoint_folders"}
+
+
+def has_its_turn(item, count, at=0):
+    """Of the cases of a test with several parameters an ordinary run takes each ``count``-th, from ``at`` on. So it takes every value of a
+    parameter if another one has ``count`` values or more. `make soak` takes the other cases."""
+    number, turn = next(iter(item.callspec.indices.values())), 0       # of this case among all of the test
+    for values in reversed([mark.args[1] for mark in item.iter_markers("parametrize")]):
+        number, place = divmod(number, len(values))
+        turn += place
+    return turn % count == at
 
 
 def pytest_collection_modifyitems(config, items):
     """A test that starts real jobs gets a second chance: it shares the processors with whatever else this machine does, and its ranks
     with the machine's clock. The report lists it (-rR); who fails twice has failed. The soak looks for what is rare: there once is
     enough. Files that take long come first, then those with many jobs, so that workers that take a file at a time end together."""
+    for item in items:
+        if (turns := item.get_closest_marker("turns")) and not has_its_turn(item, *turns.args, **turns.kwargs):
+            item.add_marker(pytest.mark.soak)
     jobs = Counter(item.path for item in items if item.get_closest_marker("mpi"))
     items.sort(key=lambda item: (item.path.stem not in LONG, -jobs[item.path]))
     if config.pluginmanager.hasplugin("rerunfailures"):

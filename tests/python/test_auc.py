@@ -126,6 +126,7 @@ def test_deepfm_in_a_synchronous_job_is_one_process_but_for_rounding(tables, dee
 @needs_mpi
 @pytest.mark.mpi
 @pytest.mark.parametrize("mode", APART)
+@pytest.mark.turns(2)
 def test_deepfm_is_as_good_where_trainers_are_apart(mode, deepfm_alone):
     line = lines(in_job(mode, DEEPFM, *SMALL, "--steps", 200, "--tables"))[-1]
     assert line["auc"] == pytest.approx(deepfm_alone[-1]["auc"], abs=SHORT)
@@ -160,6 +161,7 @@ def wide_alone():
 @needs_mpi
 @pytest.mark.mpi
 @pytest.mark.parametrize("mode", APART)
+@pytest.mark.turns(2, at=1)
 def test_wide_and_deep_is_as_good_where_trainers_are_apart(mode, wide_alone):
     auc, cost = wide(partial(in_job, mode), 2, "--rate", rate_of(mode, 0.002))
     assert auc == pytest.approx(wide_alone[0], abs=SHORT)

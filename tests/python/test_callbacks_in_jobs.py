@@ -70,6 +70,7 @@ def test_all_trainers_stop_early_behind_the_same_epoch(tmp_path: Path, mode: str
 @needs_mpi
 @pytest.mark.parametrize("who", [0, 1])
 @pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.turns(2)
 def test_one_trainer_that_asks_for_the_end_in_an_epoch_ends_it_for_all(tmp_path: Path, mode: str, who: int) -> None:
     """The epoch that was cut short is in the history, and callbacks have seen it."""
     launch(2, 2, tmp_path, "--epochs", 60, "--stop", who, script=CALLBACKS, options=("--mode", mode))
@@ -83,6 +84,7 @@ def test_one_trainer_that_asks_for_the_end_in_an_epoch_ends_it_for_all(tmp_path:
 @HAS_FIVE
 @pytest.mark.parametrize("who", [0, 1])
 @pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.turns(2)
 def test_a_trainer_that_dies_at_an_epochs_end_changes_no_number(tmp_path: Path, mode: str, who: int) -> None:
     """What it had validated before comes from the board."""
     plain = tmp_path / "plain"

@@ -269,7 +269,7 @@ def test_a_failed_write_names_the_path_and_keeps_the_old_files(tmp_path):
 def test_one_line_begins_a_job_and_goes_on_after_a_kill(tmp_path):
     begins, goes_on = "holds no checkpoint: the training begins", "going on from step"
     line = {"script": SCRIPT.with_name("dies.py"), "options": ("--checkpoint", tmp_path / "c", "--checkpoint-steps", 5, "--resume=auto")}
-    launch_under_mpi(2, 2, tmp_path / "whole.npz", script=line["script"])
+    launch(2, 2, tmp_path / "whole.npz", script=line["script"])
     out = tmp_path / "got.npz"
     Path(f"{out}.dies").touch()
     code, text = Launched(2, 2, out, script=line["script"], options=(*line["options"], "--restarts", 0)).end()

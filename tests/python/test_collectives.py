@@ -86,6 +86,7 @@ def test_all_trainers_get_the_same(tmp_path: Path, servers: int) -> None:
 @HAS_FIVE
 @pytest.mark.parametrize(("at", "turn"), [("before-1", 1), ("behind-1", 1), ("step-6", 1), ("step-3", 0)])
 @pytest.mark.parametrize("replacements", [True, False])
+@pytest.mark.turns(2)
 def test_a_dead_trainer_is_waited_for_and_gets_what_it_got(tmp_path: Path, at: str, turn: int, replacements: bool) -> None:
     text = launch_under_mpi(2, 2, "--out", tmp_path / "out", "--kill", 1, "--at", at, script=MEET, replacements=replacements)
     assert (tmp_path / "out.died").exists(), text

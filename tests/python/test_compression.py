@@ -40,6 +40,7 @@ def uncompressed():
 
 @needs_mpi
 @pytest.mark.parametrize("method", SHARES)
+@pytest.mark.turns(2)
 def test_digits_are_learnt_as_well_with_less_on_the_wire(method, uncompressed):
     got = run(options=("--compress", method))
     assert got["bytes"] < SHARES[method] * uncompressed["bytes"]

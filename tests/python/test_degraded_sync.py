@@ -61,6 +61,7 @@ def test_a_dead_server_costs_no_bit(version, in_sync, tmp_path):
 
 @each_mpi
 @pytest.mark.parametrize("mode", ["sync(degraded)", "sync(backups=1)"])
+@pytest.mark.turns(2)
 def test_a_trainer_that_dies_at_any_moment_is_left_out(version, mode, tmp_path):
     job, ranks = begin(tmp_path, mode, version)
     time.sleep(random.uniform(0.0, 0.3))

@@ -49,6 +49,7 @@ def one_process(tmp_path_factory):
 
 @pytest.mark.parametrize("servers", [1, 2, 3])
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+@pytest.mark.turns(2)
 def test_parameters_are_bitwise_those_of_one_process(optimizer, servers, one_process, tmp_path):
     launch(servers, 1, "--optimizer", optimizer, "--out", tmp_path / "r.npz")
     assert_equal(results(tmp_path / "r.npz"), one_process(optimizer))
@@ -64,6 +65,7 @@ def test_the_number_of_servers_changes_no_bit_for_several_trainers(tmp_path):
 
 @pytest.mark.parametrize("trainers", [2, 3])
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+@pytest.mark.turns(2)
 def test_trainers_follow_one_process_on_the_whole_batch(optimizer, trainers, one_process, tmp_path):
     """Regularized, under a schedule; the last batches are uneven, and empty for some."""
     launch(2, trainers, "--optimizer", optimizer, "--out", tmp_path / "r.npz")
@@ -72,6 +74,7 @@ def test_trainers_follow_one_process_on_the_whole_batch(optimizer, trainers, one
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize("width", [9, 4000])
+@pytest.mark.turns(2)
 def test_clipped_by_the_global_norm_of_all_servers(optimizer, width, tmp_path):
     """The norm is the same number in every server, and in one process; a wide layer is cut over the servers."""
     args = ("--optimizer", optimizer, "--clip", 0.2, "--width", width, "--steps", 10)

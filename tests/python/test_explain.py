@@ -519,6 +519,7 @@ def test_a_slow_trainer_is_found(tmp_path):
 @pytest.mark.mpi
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.parametrize("step", [0, 5])
+@pytest.mark.turns(2)
 def test_a_trainer_that_sleeps_for_ever_is_named(mode, step, tmp_path):
     launched = Launched(1, 3, "--steps", 100000, "--stop", step, "--sleep", 0.01, script=PACED,
                         options=("--log", tmp_path, "--mode", mode, "--standbys", 0, "--timeout", 15),

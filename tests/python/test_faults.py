@@ -109,6 +109,7 @@ def test_every_test_that_the_table_of_faults_names_exists():
 
 @each_mpi
 @pytest.mark.parametrize("victim", [0, 3])
+@pytest.mark.turns(2)
 def test_a_rank_that_dies_before_it_has_joined_is_started_again(version, victim, undisturbed, tmp_path):
     job = launched(2, 2, *ARGS, "--prepare", 1.0, "--out", tmp_path / "r.npz", version=version)
     ranks = job.ranks()
@@ -193,6 +194,7 @@ OLD_KERNEL = ("import sys; from trireme.launch import ends; ends.status_of = lam
 
 @each_mpi
 @pytest.mark.parametrize(("end", "starts"), [("os.kill(os.getpid(), signal.SIGKILL)", 2), ("sys.exit('no data')", 1)])
+@pytest.mark.turns(2)
 def test_a_kernel_that_does_not_tell_how_a_process_ended(version, end, starts, tmp_path):
     """A script that gives up before it imports the package says why; a process that is killed says nothing."""
     (tmp_path / "script.py").write_text(
@@ -209,6 +211,7 @@ def test_a_kernel_that_does_not_tell_how_a_process_ended(version, end, starts, t
 
 @each_mpi
 @pytest.mark.parametrize("mode", ["sync(backups=1)", "async"])
+@pytest.mark.turns(2)
 def test_a_trainer_lost_in_one_start_is_not_lost_in_the_next(version, mode, tmp_path):
     """Server 0 dies there before all have agreed: what counts is of the start before, in which trainer 0 had died."""
     job, ranks = begin(tmp_path, "--steps", 300, "--pause", 0.01, servers=1, trainers=3, replacements=False, version=version,
@@ -293,6 +296,7 @@ def test_a_trainer_whose_data_end_early_stops_nobody(mode):
 
 @each_mpi
 @pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.turns(2)
 def test_a_rank_that_dies_after_its_goodbye_is_missed_by_nobody(version, mode, tmp_path):
     """A trainer whose data end early waits for the others' ends, for hours, say."""
     args = ("--steps", 60, "--fault", "no more data", "--fault-trainer", 1)
@@ -310,6 +314,7 @@ def test_a_rank_that_dies_after_its_goodbye_is_missed_by_nobody(version, mode, t
 
 @each_mpi
 @pytest.mark.parametrize("victim", [0, 2, 4], ids=["server", "trainer", "standby"])
+@pytest.mark.turns(2)
 def test_a_rank_that_dies_after_all_goodbyes_is_missed_by_nobody(version, victim, tmp_path):
     library = bad_transport(tmp_path, f"LAST={victim}")
     job = launched(2, 2, *ARGS, version=version, env=environment(TRIREME_TRANSPORT=library))
@@ -422,6 +427,7 @@ def test_a_rank_that_wakes_after_half_a_minute_changes_nothing(version, victim, 
 
 @each_mpi
 @pytest.mark.parametrize("mode, victim, name", [("async", 3, "trainer 1"), ("sync(degraded)", 3, "trainer 1"), ("sync", 4, "standby 0")])
+@pytest.mark.turns(2)
 def test_a_rank_that_wakes_when_the_others_have_gone_on_ends_quietly(version, mode, victim, name, tmp_path):
     job, ranks = begin(tmp_path, "--steps", 300, "--pause", 0.02, "--out", tmp_path / "r.npz", version=version,
                        options=("--mode", mode), env=environment(TRIREME_TIMEOUT="1.5"))

@@ -13,7 +13,7 @@ import cluster
 import pytest
 from host_support import SHARED, SLACK, OnHosts, assert_same, fresh_mark, three_hosts
 from job_support import (LIMIT, MPIS, ROW_SETS, SCRIPT, alone, assert_same_tables, assert_within, each_mpi, environment, job_lines,
-                         launch_under_mpi, launch_command, needs_mpi)
+                         launch, launch_command, needs_mpi)
 
 from trireme.launch import cli
 from trireme.errors import NotFoundError
@@ -230,7 +230,7 @@ def assert_trains_as_on_one_host(three, version, tmp_path, way="tcp", words="ove
     code, text = job.end(60)
     assert code == 0, text
     assert re.search(rf"^trireme launch: 2 servers, 2 trainers, .*, {words}$", text, re.M), text
-    launch_under_mpi(2, 2, "--steps", 12, "--optimizer", "adam", "--out", tmp_path / "r.npz", version=version)
+    launch(2, 2, "--steps", 12, "--optimizer", "adam", "--out", tmp_path / "r.npz")
     assert_same(three.folder / "r.npz", tmp_path / "r.npz")
     job.assert_nothing_left()
 
@@ -342,7 +342,7 @@ def test_a_job_goes_on_without_a_host_that_is_cut_off(version, three, mark, tmp_
         code, text = job.end(60)
         assert code == 0 and "starting the job again (1 of 1)" in text, text
         assert re.search("^trireme launch: host h2 is lost: ", text, re.M), text
-        launch_under_mpi(2, 2, *args, tmp_path / "r.npz", version=version)
+        launch(2, 2, *args, tmp_path / "r.npz")
         assert_same(three.folder / "r.npz", tmp_path / "r.npz")
         job.assert_nothing_left()
     finally:
@@ -362,7 +362,7 @@ def test_servers_keep_what_they_have_when_a_host_without_one_is_lost(three, mark
     finally:
         three.heal("h2")
     assert code == 0 and "starting the job again (1 of 1)" in text and "host h2 is lost" in text, text
-    launch_under_mpi(1, 2, *args, tmp_path / "r.npz")
+    launch(1, 2, *args, tmp_path / "r.npz")
     assert_same(three.folder / "r.npz", tmp_path / "r.npz", {"losses"})
     assert steps_from_memory(text) > 0, text           # not computed again: the server had it
     job.assert_nothing_left()
@@ -385,7 +385,7 @@ def assert_replica_goes_on(three, mark, tmp_path, version, host):
     try:
         code, text = job.end(70)
         assert code == 0 and "a replica of each server" in text and "starting the job again (1 of 1)" in text, text
-        launch_under_mpi(3, 2, *args, tmp_path / "r.npz", version=version)
+        launch(3, 2, *args, tmp_path / "r.npz")
         assert steps_from_memory(text) > 3, text
         assert_same(three.folder / "r.npz", tmp_path / "r.npz", {"losses"})
         job.assert_nothing_left()
@@ -433,7 +433,7 @@ def test_a_replica_that_dies_is_missed_by_nobody(three, mark, tmp_path):
     three.run(["kill", "-9", pid], "h2")
     code, text = job.end(60)
     assert code == 0 and f"rank {rank} (replica " in text and "the others go on" in text, text
-    launch_under_mpi(2, 2, *args, tmp_path / "r.npz")
+    launch(2, 2, *args, tmp_path / "r.npz")
     assert_same(three.folder / "r.npz", tmp_path / "r.npz")
     job.assert_nothing_left()
 
@@ -459,7 +459,7 @@ def test_a_standby_becomes_the_replica_of_a_server_that_has_lost_its_own(three, 
     finally:
         three.heal("h2")
     assert code == 0 and "starting the job again (1 of 1)" in text, text
-    launch_under_mpi(2, 2, *args, tmp_path / "r.npz", version="5")
+    launch(2, 2, *args, tmp_path / "r.npz")
     assert steps_from_memory(text) > 3, text           # else it had begun anew
     assert_same(three.folder / "r.npz", tmp_path / "r.npz", {"losses"})
     job.assert_nothing_left()
@@ -485,7 +485,7 @@ def test_a_job_outlives_a_daemon_of_mpi(version, number, three, mark, tmp_path):
     three.run(["kill", f"-{int(number)}", *daemons], "h2")
     code, text = job.end(90)
     assert code == 0, text
-    launch_under_mpi(2, 2, *args, tmp_path / "r.npz", version=version)
+    launch(2, 2, *args, tmp_path / "r.npz")
     assert_same(three.folder / "r.npz", tmp_path / "r.npz", {"losses"})
     job.assert_nothing_left()
 
@@ -503,7 +503,7 @@ def test_a_job_goes_on_when_a_rank_is_killed_on_another_host(version, standbys_f
     code, text = job.end(60)
     said = "takes the place of trainer 0" if (version, standbys_for) == ("5", "all") else "starting the job again (1 of 1)"
     assert code == 0 and said in text and "is lost" not in text, text
-    launch_under_mpi(2, 2, *args, tmp_path / "r.npz", version=version)
+    launch(2, 2, *args, tmp_path / "r.npz")
     assert_same(three.folder / "r.npz", tmp_path / "r.npz", {"losses"})    # those of replayed steps went with their host
     job.assert_nothing_left()
 
@@ -517,7 +517,7 @@ def test_a_standby_takes_the_place_of_a_server_of_its_host(version, three, mark,
     three.run(["kill", "-9", job.ranks_on("h2")[1]], "h2")
     code, text = job.end(60)
     assert code == 0 and "rank 1 (server 1) died; the others go on" in text, text
-    launch_under_mpi(2, 2, *args, tmp_path / "r.npz", version=version)
+    launch(2, 2, *args, tmp_path / "r.npz")
     assert_same(three.folder / "r.npz", tmp_path / "r.npz")
     job.assert_nothing_left()
 
@@ -535,7 +535,7 @@ def test_a_standby_takes_the_place_of_a_trainer(victims, replacement, three, mar
     code, text = job.end(60)
     assert code == 0 and "rank 2 (trainer 0) died; the others go on" in text, text
     assert re.search(f"{re.escape(replacement)}.* takes the place of trainer 0", text), text
-    launch_under_mpi(2, 2, *args, tmp_path / "r.npz", version="5")
+    launch(2, 2, *args, tmp_path / "r.npz")
     assert_same(three.folder / "r.npz", tmp_path / "r.npz", {"losses"})
     job.assert_nothing_left()
 

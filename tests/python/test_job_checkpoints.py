@@ -197,6 +197,7 @@ def test_a_script_can_say_it_itself(uninterrupted, tmp_path):
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.parametrize("victim", [0, 1, 2])
+@pytest.mark.turns(2)
 def test_a_rank_that_dies_while_checkpoints_are_written(mode, victim, tmp_path):
     """A checkpoint in every step: whatever is under way, the job goes on and what is there is whole."""
     steps, folder = 60, tmp_path / "c"
@@ -253,6 +254,7 @@ def test_a_checkpoint_that_a_death_has_cost_is_begun_anew(tmp_path):
 
 @each_mpi
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1], ids=lambda number: number.name)
+@pytest.mark.turns(2)
 def test_a_signal_to_the_launcher_is_a_checkpoint_and_an_exit_code(version, number, uninterrupted, tmp_path):
     job = Launched(2, 2, "--pause", 0.2, "--mark", tmp_path / "mark", script=RESUME, version=version,
                    options=keep(tmp_path / "c", 1000))
@@ -263,12 +265,13 @@ def test_a_signal_to_the_launcher_is_a_checkpoint_and_an_exit_code(version, numb
     step = checkpoints.steps(tmp_path / "c")[0]
     assert re.search(rf"trainer 0, .* stopped by {number.name} after step {step}; the checkpoint is {tmp_path}/c/step-0*{step}\n", text)
     assert len(job_lines(text)) == 1 and "the job was stopped, exit code 75" in text
-    launch_under_mpi(1, 2, "--out", tmp_path / "r.npz", script=RESUME, version=version, options=keep(tmp_path / "c", 1000, "--resume"))
+    launch(1, 2, "--out", tmp_path / "r.npz", script=RESUME, options=keep(tmp_path / "c", 1000, "--resume"))
     assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, step)
 
 
 @each_mpi
 @pytest.mark.parametrize("when", ["began.0", "joins.2", "joined.3"])
+@pytest.mark.turns(2)
 def test_a_signal_at_the_start_is_not_forgotten(version, when, tmp_path):
     """Before ranks can act on it, which it would end then. A job so young stops before its first step, or after some."""
     job = Launched(2, 2, "--pause", 0.2, script=RESUME, version=version, options=keep(tmp_path / "c", 1000))

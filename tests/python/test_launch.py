@@ -441,6 +441,7 @@ ONCE = ("--restarts", 0, "--standbys", 0)
 
 @each_mpi
 @pytest.mark.parametrize("victim", [0, 1, 2, 3])
+@pytest.mark.turns(2)
 def test_a_killed_rank_ends_the_job_soon_and_is_named(version, victim, tmp_path):
     job = Launched(2, 2, "--steps", 100_000, "--mark", tmp_path / "trains", version=version, options=ONCE)
     ranks = job.ranks()
@@ -558,6 +559,7 @@ def test_mistakes_end_the_job_and_are_explained(fault, message):
       r"there")),
 ])
 @pytest.mark.parametrize("mode", ["sync", "geo(2)"])
+@pytest.mark.turns(2)
 def test_values_that_trainer_0_alone_would_have_are_the_same_in_all_scripts(what, message, mode):
     """Trainer 0's counted, and nobody said so."""
     code, text = Launched(1, 2, what, script=UNLIKE, options=("--mode", mode)).end()
@@ -658,6 +660,7 @@ def test_a_job_that_takes_too_long():
 
 @each_mpi
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
+@pytest.mark.turns(2)
 def test_a_signal_to_the_launcher_ends_all_ranks(version, number):
     job = Launched(1, 2, "--steps", 100_000, version=version)
     ranks = job.ranks()

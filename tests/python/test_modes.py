@@ -95,6 +95,7 @@ def test_in_asynchronous_modes_a_death_interrupts_nobody(version, mode, tmp_path
 
 @each_mpi
 @pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.turns(2)
 def test_trainers_may_end_further_apart_than_a_rank_may_be_silent(version, mode):
     """Those that have ended wait for the last one, and must not think that the others are dead."""
     code, text = Launched(2, 3, "--linger", 3, version=version, options=("--mode", mode, "--restarts", 0),

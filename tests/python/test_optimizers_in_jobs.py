@@ -58,6 +58,7 @@ def test_two_servers_and_two_trainers_follow_one_process(kind, one_process, tmp_
 @pytest.mark.parametrize("mode", ["sync", "sync(degraded)", "sync(backups=1)", "async", "async(compensation=0.04)", "ssp(2)", "geo(3)",
                                   "average(3)"])
 @each_kind
+@pytest.mark.turns(2)
 def test_a_trainer_alone_is_one_process_in_any_mode(kind, mode, one_process, tmp_path):
     """To the last bit; in geo and average but for the rounding of differences."""
     launch(2, 1, "--kind", kind, "--out", tmp_path / "r.npz", script=WAYS, options=("--mode", mode))

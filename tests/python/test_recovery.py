@@ -55,6 +55,7 @@ def check_whole(job, out, uninterrupted, said):
 
 @each_mpi
 @pytest.mark.parametrize("victim", [0, 1, 2, 3])
+@pytest.mark.turns(2)
 def test_a_killed_rank_costs_no_bit(version, victim, uninterrupted, tmp_path):
     job, ranks, out = start(tmp_path, version)
     time.sleep(random.uniform(0.0, 0.4))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import MPIS, SCRIPT, Launched, launch_under_mpi, own_of
+from job_support import MPIS, SCRIPT, Launched, launch, launch_under_mpi, own_of
 
 from trireme import checkpoint as checkpoints
 from trireme.launch.watch import Ranks
@@ -28,7 +28,7 @@ def params(path):
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
     out = tmp_path_factory.mktemp("whole") / "params.npz"
-    launch_under_mpi(2, 2, *ARGS, "--sparse", "--out", out, version="5")
+    launch(2, 2, *ARGS, "--sparse", "--out", out)
     return params(out)
 
 
@@ -131,7 +131,7 @@ def assert_own(path, want, trainers):
 @pytest.mark.parametrize("trainers, victim, mode", [(2, 0, "sync"), (2, 1, "sync"), (1, 0, "geo(7)")])
 def test_a_replacement_has_what_the_dead_trainer_alone_had(trainers, victim, mode, tmp_path):
     """Moving averages, an AUC's statistics, a schedule's counter; in geo what its optimizer remembers."""
-    launch_under_mpi(2, trainers, "--out", tmp_path / "whole", "--pause", 0, script=OWN, options=("--mode", mode), version="5")
+    launch(2, trainers, "--out", tmp_path / "whole", "--pause", 0, script=OWN, options=("--mode", mode))
     job, ranks = start(tmp_path, "--out", tmp_path / "r", script=OWN, trainers=trainers, options=("--mode", mode))
     time.sleep(random.uniform(0, 0.4))
     os.kill(ranks.known[2 + victim].pid, signal.SIGKILL)
@@ -198,7 +198,7 @@ def test_a_trainer_asked_to_stop_that_dies_has_a_replacement_that_stops(asked, t
 
 def test_a_replacement_of_a_resumed_job_counts_from_where_that_began_though_trainer_0_has_left(tmp_path):
     folder, left = tmp_path / "c", tmp_path / "left"
-    launch_under_mpi(2, 2, "--steps", 10, script=RESUME, options=keep(folder, 5), version="5")
+    launch(2, 2, "--steps", 10, script=RESUME, options=keep(folder, 5))
     job = Launched(2, 2, "--steps", 200, "--pause", 0.02, "--leave", left, script=RESUME, version="5", replacements=True,
                    options=("--mode", "async", *keep(folder, 1000), "--resume"), hold=tmp_path / "go")
     ranks = job.ranks()
@@ -220,7 +220,7 @@ def counts_in(folder):
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_replacement_goes_on_in_the_middle_of_a_pass(victim, tmp_path):
-    launch_under_mpi(2, 2, tmp_path / "data", "--deep", "--out", tmp_path / "whole.npz", script=LOOPS, version="5")
+    launch(2, 2, tmp_path / "data", "--deep", "--out", tmp_path / "whole.npz", script=LOOPS)
     job, ranks = start(tmp_path, tmp_path / "data", "--deep", "--pause", 0.1, "--out", tmp_path / "r.npz", script=LOOPS,
                        options=keep(tmp_path / "c", 3))
     job.wait_for(lambda: checkpoints.steps(tmp_path / "c"), "a checkpoint")

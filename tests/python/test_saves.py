@@ -27,6 +27,7 @@ def expect_same(text: str, trainers: int, *, first: int = 0, has_values: bool = 
 @needs_mpi
 @pytest.mark.parametrize("case", ["all", "alone"])
 @pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.turns(2)
 def test_all_find_complete_files(tmp_path: Path, case: str, mode: str) -> None:
     expect_same(launch(2, 3, "--out", tmp_path / "out", "--case", case, script=SAVES, options=("--mode", mode)), 3)
 
@@ -46,6 +47,7 @@ def test_a_save_that_trainer_0_cannot_write_fails_on_all(tmp_path: Path) -> None
 @HAS_FIVE
 @pytest.mark.parametrize("replacements", [True, False])
 @pytest.mark.parametrize("kill", ["in", "behind"])
+@pytest.mark.turns(2)
 def test_the_replacement_of_trainer_0_writes_the_checkpoint_that_was_not_complete(tmp_path: Path, kill: str, replacements: bool) -> None:
     text = launch_under_mpi(2, 2, "--out", tmp_path / "out", "--kill", kill, script=SAVES, replacements=replacements)
     assert (tmp_path / "out.died").exists(), text

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
 # Servers exchange sums in every step; rows of a table and sparse gradients.
 NETS = {"clip": ("--optimizer", "adam", "--clip", 0.2), "table": ("--optimizer", "momentum", "--clip", 0.2, "--table"),
         "sparse": ("--optimizer", "adam", "--sparse")}
-SEEDS = int(os.environ.get("TRIREME_SIMULATED_JOBS", "30"))
+SEEDS = int(os.environ.get("TRIREME_SIMULATED_JOBS", "12"))
 
 
 def run(servers: int, trainers: int, *args: object, seed: int, **how: object) -> Ended:

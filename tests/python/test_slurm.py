@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import slurm_cluster
 from host_support import SHARED, SLACK, OnHosts, assert_same, fresh_mark, three_hosts
-from job_support import LIMIT, SCRIPT, each_mpi, environment, launch_under_mpi, launch_command, needs_mpi
+from job_support import LIMIT, SCRIPT, each_mpi, environment, launch, launch_command, needs_mpi
 
 from trireme.launch import cli
 from trireme.errors import InvalidArgumentError
@@ -232,7 +232,7 @@ ARGS = ("--steps", 150, "--optimizer", "momentum", "--out")
 
 def assert_same_bits(three, tmp_path, args=ARGS, besides=("losses",)):
     """As those of a job on one host."""
-    launch_under_mpi(3, 3, *args, tmp_path / "r.npz")
+    launch(3, 3, *args, tmp_path / "r.npz")
     assert_same(three.hosts.folder / "r.npz", tmp_path / "r.npz", besides)
 
 

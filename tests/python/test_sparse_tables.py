@@ -457,6 +457,7 @@ def test_a_killed_rank_costs_no_bit_of_a_table(victim, tmp_path):
 @pytest.mark.mpi
 @pytest.mark.parametrize("mode, keep", [("geo(3)", ()), ("async", ("--row-cache", 500, 3))], ids=["geo", "async-kept"])
 @pytest.mark.parametrize("victim", [0, 2], ids=["server", "trainer"])
+@pytest.mark.turns(2)
 def test_a_killed_rank_does_not_confuse_what_a_trainer_has_of_a_table(mode, keep, victim, tmp_path):
     """Of a server that was replaced a lone trainer gets what it would have got; a job that starts again has kept nothing."""
     args = ("--optimizer", "adagrad", "--steps", 90, "--pause", 0.005, "--ahead", *keep)

@@ -29,6 +29,7 @@ def said(text: str) -> list[tuple[int, int]]:
 @needs_mpi
 @pytest.mark.parametrize("who", [0, 1])
 @pytest.mark.parametrize("mode", TOGETHER)
+@pytest.mark.turns(2)
 def test_a_handler_that_stops_ends_all_trainers_behind_one_step(tmp_path: Path, mode: str, who: int) -> None:
     text = launch(2, 2, "--out", tmp_path / "out", "--stop", who, script=STOPS, options=("--mode", mode))
     last = 4 + TOGETHER[mode]
@@ -39,6 +40,7 @@ def test_a_handler_that_stops_ends_all_trainers_behind_one_step(tmp_path: Path, 
 @needs_mpi
 @pytest.mark.parametrize("who", [0, 1])
 @pytest.mark.parametrize("mode", ["async", "geo(2)", "sync(backups=1)"])
+@pytest.mark.turns(2)
 def test_in_asynchronous_modes_each_trainer_ends_where_it_hears_of_the_stop(tmp_path: Path, mode: str, who: int) -> None:
     text = launch(2, 2, "--out", tmp_path / "out", "--stop", who, "--seconds", 0.01, script=STOPS, options=("--mode", mode))
     found = ends(text)
@@ -65,6 +67,7 @@ def test_data_that_end_before_the_stop_end_the_training(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.parametrize("kill", [0, 1])
 @pytest.mark.parametrize("dies", [2, 4, 5])
+@pytest.mark.turns(2)
 def test_a_stop_outlives_trainers(tmp_path: Path, mode: str, kill: int, dies: int) -> None:
     """Trainer 1 stops the training, and one dies before that, or after it; its replacement comes to the same end."""
     text = launch_under_mpi(2, 2, "--out", tmp_path / "out", "--stop", 1, "--kill", kill, "--dies", dies, "--seconds", 0.01, script=STOPS,
@@ -79,6 +82,7 @@ def test_a_stop_outlives_trainers(tmp_path: Path, mode: str, kill: int, dies: in
 @needs_mpi
 @pytest.mark.parametrize("mode", ["sync", "ssp(1)"])
 @pytest.mark.parametrize("again", [1, 3])
+@pytest.mark.turns(2)
 def test_a_job_that_goes_on_from_a_checkpoint_ends_its_trainings_where_they_ended(tmp_path: Path, again: int, mode: str) -> None:
     """Trainer 0 lags behind in its replay, and would come too late with the stop; trainer 1 must not go on to a step that nobody shares."""
     def run(*options: object, **more: object) -> str:
@@ -105,6 +109,7 @@ def test_a_handler_that_stops_no_more_lets_a_resumed_job_go_on(tmp_path: Path) -
 @needs_mpi
 @pytest.mark.parametrize("who", [0, 1])
 @pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.turns(2)
 def test_a_trainer_that_leaves_in_the_middle_is_said_once(tmp_path: Path, mode: str, who: int) -> None:
     text = launch_under_mpi(1, 2, "--out", tmp_path / "out", "--leave", who, "--steps", 400, "--seconds", 0.01, script=STOPS,
                             options=("--mode", mode, "--progress", 30))

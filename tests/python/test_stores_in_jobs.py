@@ -45,7 +45,7 @@ def stored(s3, data):  # noqa: F811
 def test_a_job_trains_from_a_store_as_from_files(data, stored, tmp_path, split):  # noqa: F811
     uri, env = stored
     how = ("--split", split)
-    launch_under_mpi(2, 2, data, "--save", tmp_path / "files", *how, script=SCRIPT)
+    launch(2, 2, data, "--save", tmp_path / "files", *how, script=SCRIPT)
     launch_under_mpi(2, 2, uri, "--save", tmp_path / "store", *how, script=SCRIPT, env=env)
     assert_holds(tmp_path / "store", tmp_path / "files")
 
@@ -54,7 +54,7 @@ def test_a_job_trains_from_a_store_as_from_files(data, stored, tmp_path, split):
 def test_a_killed_trainer_changes_no_bit(data, stored, tmp_path):  # noqa: F811
     uri, env = stored
     how = ("--split", "tasks", "--epochs", 100)
-    launch_under_mpi(2, 2, data, "--save", tmp_path / "files", *how, script=SCRIPT)
+    launch(2, 2, data, "--save", tmp_path / "files", *how, script=SCRIPT)
     job = Launched(2, 2, uri, "--save", tmp_path / "store", *how, script=SCRIPT, env=env, replacements=True)
     ranks = job.ranks()
     job.await_word("began.3")
@@ -101,7 +101,7 @@ def assert_ends_like(got, want, first):
 
 def test_a_job_is_checkpointed_to_a_store_killed_and_resumed(here, tmp_path):
     env, folder = environment(**here.environment()), f"s3://{BUCKET}/{tmp_path.name}"
-    launch_under_mpi(2, 2, "--out", tmp_path / "whole.npz", script=RESUME)
+    launch(2, 2, "--out", tmp_path / "whole.npz", script=RESUME)
     keep = ("--checkpoint", folder, "--checkpoint-steps", 5)
     code, text = Launched(2, 2, "--kill", 13, "--pause", 0.05, script=RESUME, env=env, options=(*keep, "--restarts", 0)).end()
     assert code == 1 and "died" in text, text
@@ -268,7 +268,7 @@ def test_programs_without_a_script_take_uris(here, stored, tmp_path, monkeypatch
 def test_what_trainers_accumulate_is_in_a_checkpoint_of_a_store(here, data, tmp_path):  # noqa: F811
     env, folder = environment(**here.environment()), f"s3://{BUCKET}/{tmp_path.name}"
     how = ("--optimizer", "dgc", "--width", 3000, "--epochs", 3)
-    launch_under_mpi(2, 2, data, "--save", tmp_path / "whole", *how, script=SCRIPT)
+    launch(2, 2, data, "--save", tmp_path / "whole", *how, script=SCRIPT)
     keep = ("--checkpoint", folder, "--checkpoint-steps", 9)
     launch_under_mpi(2, 2, data, *how[:-1], 1, script=SCRIPT, env=env, options=keep)
     assert any("@TRAINER@1" in name for name in checkpoints.find(folder).arrays)

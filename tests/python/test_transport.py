@@ -138,6 +138,7 @@ def assert_end_within(seconds: float, pids: list[int], text: str) -> None:
         (2, 2, ["--steps", "0"]),
     ],
 )
+@pytest.mark.turns(2)
 def test_every_parameter_comes_back_as_expected(name: str, servers: int, trainers: int, options: list[str]) -> None:
     job = Job(MPIRUNS[name], servers, trainers, *options)
     assert job.end() == 0, job.text
@@ -176,6 +177,7 @@ def test_trainers_that_disagree_are_refused_with_one_diff(name: str) -> None:
 # Rank 1 is a server, rank 3 a trainer.
 @pytest.mark.parametrize("victim", [1, 3])
 @pytest.mark.parametrize("name", MPIRUNS)
+@pytest.mark.turns(2)
 def test_a_killed_rank_ends_its_job_with_one_line(name: str, victim: int) -> None:
     dice = random.Random(f"{name} {victim}")
     for _ in range(5):

@@ -469,7 +469,7 @@ static void write_for_ever(const char *folder, int64_t from)
 
 TEST(a_killed_writer_leaves_nothing_that_is_taken_for_valid)
 {
-    enum { ROUNDS = 30 };
+    enum { ROUNDS = 12 };
     const char *folder = new_folder();
     int64_t     last = 0;
     uint64_t    limit = 20000;                     /* microseconds: doubled while nothing gets done */
