@@ -16,6 +16,6 @@ def test_readme_installs_trireme_on_a_fresh_debian(tmp_path):
     if not shutil.which("mmdebstrap") or os.geteuid():
         pytest.skip("takes root and mmdebstrap: deploy/setup.sh image")
     done = subprocess.run([ROOT / "tests" / "soak" / "install.sh", tmp_path / "debian"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, timeout=3600, check=False)
+                          text=True, timeout=7200, check=False)
     assert done.returncode == 0, done.stdout[-5000:]
     assert done.stdout.count("epoch 5: loss 0.0") == 2 and done.stdout.endswith("all of it works\n"), done.stdout
