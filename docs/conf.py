@@ -118,7 +118,14 @@ def _lead_to_the_first_page(app, error: Exception | None) -> None:
                                                      f'url={root_doc}.html"><title>Trireme</title>')
 
 
+def _leave_out(app) -> None:
+    """Make no index for the search, a tenth of the work, where only the pages count: ``-t without_search``."""
+    if app.tags.has("without_search"):
+        app.builder.search = False
+
+
 def setup(app) -> None:
+    app.connect("builder-inited", _leave_out)
     app.connect("build-finished", _lead_to_the_first_page)
     app.connect("html-page-context", _mend_links_back)
     app.connect("html-page-context", _list_titles, priority=400)       # the theme makes its list at 500

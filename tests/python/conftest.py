@@ -21,7 +21,8 @@ LONG = {"test_site", "test_sequence_examples", "test_types", "test_mixed_precisi
 
 def has_its_turn(item, count, at=0):
     """Of the cases of a test with several parameters an ordinary run takes each ``count``-th, from ``at`` on. So it takes every value of a
-    parameter if another one has ``count`` values or more. `make soak` takes the other cases."""
+    parameter if another one has ``count`` values or more. A test that differs by the version of MPI alone takes one of them, not
+    always the same. `make soak` takes the other cases."""
     number, turn = next(iter(item.callspec.indices.values())), 0       # of this case among all of the test
     for values in reversed([mark.args[1] for mark in item.iter_markers("parametrize")]):
         number, place = divmod(number, len(values))

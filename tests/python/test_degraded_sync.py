@@ -49,6 +49,7 @@ def test_degraded_sync_without_a_death_is_sync_to_the_bit(in_sync, tmp_path):
 
 
 @each_mpi
+@pytest.mark.turns(2)
 def test_a_dead_server_costs_no_bit(version, in_sync, tmp_path):
     victim = random.randrange(2)
     job, ranks = begin(tmp_path, "sync(degraded)", version)
@@ -71,6 +72,7 @@ def test_a_trainer_that_dies_at_any_moment_is_left_out(version, mode, tmp_path):
 
 
 @each_mpi
+@pytest.mark.turns(2, at=1)
 def test_with_backups_a_dead_server_is_replaced(version, tmp_path):
     victim = random.randrange(2)
     job, ranks = begin(tmp_path, "sync(backups=1)", version)
@@ -81,6 +83,7 @@ def test_with_backups_a_dead_server_is_replaced(version, tmp_path):
 
 
 @each_mpi
+@pytest.mark.turns(2)
 def test_with_backups_nobody_waits_for_a_slow_trainer(version, tmp_path):
     pauses = ("--pause", 0.04, "--steps", 20, "--times", tmp_path / "times")
     text = launch_under_mpi(2, 3, *pauses, "--slow", 2, version=version, options=("--mode", "sync(backups=1)"))

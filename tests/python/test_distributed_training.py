@@ -193,6 +193,7 @@ def test_every_mpi_gives_the_same_bits(version, one_process, tmp_path):
 
 
 @each_mpi
+@pytest.mark.turns(2, at=1)
 def test_more_ranks_than_cores(version, one_process, tmp_path):
     text = launch_under_mpi(3, 6, "--out", tmp_path / "r.npz", version=version)
     assert_follows(results(tmp_path / "r.npz"), one_process("sgd"))

@@ -178,6 +178,7 @@ def test_the_kernel_tells_how_a_process_ended(is_reaped):
 @each_mpi
 @pytest.mark.skipif(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 15),
                     reason="the kernel does not tell how others' children ended")
+@pytest.mark.turns(2)
 def test_a_trainer_that_is_killed_before_its_first_import_is_started_again(version, tmp_path):
     (tmp_path / "script.py").write_text(
         "import os, signal\nfrom pathlib import Path\n"
@@ -226,6 +227,7 @@ def test_a_trainer_lost_in_one_start_is_not_lost_in_the_next(version, mode, tmp_
 
 
 @each_mpi
+@pytest.mark.turns(2, at=1)
 def test_deaths_at_every_start_end_the_job(version):
     code, text = launched(1, 2, "--fault", "kill early", version=version, options=("--restarts", 1)).end()
     assert code != 0 and "starting the job again (1 of 1)" in text, text
@@ -399,6 +401,7 @@ def test_a_standby_does_not_leave_because_the_only_server_has_died(mode, undistu
 
 
 @each_mpi
+@pytest.mark.turns(2)
 def test_a_user_chooses_how_long_a_rank_may_be_silent(version, undisturbed, tmp_path):
     job, ranks = begin(tmp_path, *ARGS, "--out", tmp_path / "r.npz", version=version, env=environment(TRIREME_TIMEOUT="1.5"))
     os.kill(ranks.known[0].pid, signal.SIGSTOP)
@@ -541,6 +544,7 @@ def state_of(job, server):
 
 
 @each_mpi
+@pytest.mark.turns(2, at=1)
 def test_a_damaged_state_is_not_used(version, undisturbed, tmp_path):
     """All die at once, and while the launcher looks away, what a server has kept is damaged."""
     job, ranks = begin(tmp_path, *ARGS, "--out", tmp_path / "r.npz", version=version, options=("--standbys", 0), standbys=0)
@@ -558,6 +562,7 @@ def test_a_damaged_state_is_not_used(version, undisturbed, tmp_path):
 
 
 @each_mpi
+@pytest.mark.turns(2)
 def test_a_standby_refuses_a_damaged_state(version, undisturbed, tmp_path):
     job, ranks = begin(tmp_path, *ARGS, "--out", tmp_path / "r.npz", version=version, env=environment(TRIREME_TIMEOUT="10"))
     os.kill(ranks.known[4].pid, signal.SIGSTOP)

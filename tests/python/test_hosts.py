@@ -509,6 +509,7 @@ def test_a_job_goes_on_when_a_rank_is_killed_on_another_host(version, standbys_f
 
 
 @each_mpi
+@pytest.mark.turns(2)
 def test_a_standby_takes_the_place_of_a_server_of_its_host(version, three, mark, tmp_path):
     args = ("--steps", 150, "--optimizer", "momentum", "--out")
     job = Job(three, *args, three.folder / "r.npz", "--mark", mark, "--pause", 0.01, version=version)
@@ -588,6 +589,7 @@ def test_the_network_that_reaches_all_hosts(addresses, network, tmp_path):
 
 
 @each_mpi
+@pytest.mark.turns(2, at=1)
 def test_the_output_of_all_ranks_comes_from_other_hosts(version, three):
     (three.folder / "go").touch()
     job = Job(three, three.folder / "go", 5000, version=version, script=SCRIPT.with_name("says.py"))
@@ -599,6 +601,7 @@ def test_the_output_of_all_ranks_comes_from_other_hosts(version, three):
 
 
 @each_mpi
+@pytest.mark.turns(2)
 def test_a_key_that_interrupts_ends_a_job_on_all_hosts_soon(version, three, mark):
     job = Job(three, "--steps", 100_000, "--mark", mark, version=version, servers=3, trainers=3)
     job.await_training(mark)

@@ -392,6 +392,7 @@ def test_a_file_is_no_folder_for_checkpoints(tmp_path, capsys):
 
 
 @each_mpi
+@pytest.mark.turns(2, at=1)
 def test_a_job_whose_output_nobody_reads_ends_as_any_program_does(version, tmp_path):
     job = Launched(1, 1, "--fault", "print", version=version, options=("--log", tmp_path))
     job.process.stdout.close()
@@ -491,6 +492,7 @@ def test_ranks_killed_at_any_moment(version):
 
 
 @each_mpi
+@pytest.mark.turns(2)
 def test_an_exception_comes_first_and_ends_the_job(version):
     begin = time.monotonic()
     code, text = Launched(2, 2, "--fault", "raise", "--fault-trainer", 1, version=version).end()
@@ -527,6 +529,7 @@ def test_no_way_to_fail_looks_like_success(fault, expected):
 
 
 @each_mpi
+@pytest.mark.turns(2, at=1)
 def test_a_script_that_fails_before_it_joins(version):
     code, text = Launched(1, 2, "--fault", "import", version=version).end()
     assert code == 1 and "No module named 'no_such_module'" in text

@@ -166,6 +166,7 @@ def test_rows_that_cannot_be_written_are_said_and_the_job_has_failed(how, why, t
 
 
 @each_mpi
+@pytest.mark.turns(2, at=1)
 def test_a_reader_that_sleeps_holds_up_the_job_and_loses_nothing(version, tmp_path):
     """Longer than a rank may be silent."""
     (tmp_path / "go").touch()

@@ -65,6 +65,7 @@ def test_a_killed_rank_costs_no_bit(version, victim, uninterrupted, tmp_path):
 
 
 @each_mpi
+@pytest.mark.turns(2)
 def test_a_job_without_a_standby_left_starts_again(version, uninterrupted, tmp_path):
     job, ranks, out = start(tmp_path, version)
     for victim in (0, 1):
@@ -87,6 +88,7 @@ def test_a_server_that_dies_in_the_first_step_is_a_new_start(tmp_path):
 
 
 @each_mpi
+@pytest.mark.turns(2, at=1)
 def test_a_server_that_sleeps_too_long_is_replaced(version, uninterrupted, tmp_path):
     job, ranks, out = start(tmp_path, version)
     os.kill(ranks.known[1].pid, signal.SIGSTOP)
@@ -94,6 +96,7 @@ def test_a_server_that_sleeps_too_long_is_replaced(version, uninterrupted, tmp_p
 
 
 @each_mpi
+@pytest.mark.turns(2)
 def test_a_standby_that_dies_is_missed_by_nobody(version, uninterrupted, tmp_path):
     job, ranks, out = start(tmp_path, version)
     standbys = Ranks(job.process.pid, Path("/nonexistent"), 2, 2, 1)
@@ -119,6 +122,7 @@ def test_a_rank_that_sleeps_too_long_is_replaced(uninterrupted, tmp_path):
 
 
 @each_mpi
+@pytest.mark.turns(2, at=1)
 def test_trainers_that_all_sleep_too_long_are_a_new_start(version, uninterrupted, tmp_path):
     """The standby finds that nobody is left whom it could serve, and leaves, perhaps before the servers give up: it cannot say then that
     others go on without them."""

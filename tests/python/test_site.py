@@ -54,8 +54,8 @@ def site(tmp_path_factory):
     """The folder of the built site, without the pages of source text; a warning while it is built is an error."""
     pytest.importorskip("sphinx")
     folder = tmp_path_factory.mktemp("site")
-    done = subprocess.run([sys.executable, "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-c", DOCS, "-D",
-                           "extensions=myst_nb,sphinx.ext.autodoc,draw",
+    done = subprocess.run([sys.executable, "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-c", DOCS, "-t",
+                           "without_search", "-D", "extensions=myst_nb,sphinx.ext.autodoc,draw",
                            "-d", folder / "pages", ROOT, folder / "html"], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return folder / "html"
