@@ -221,12 +221,19 @@ def wait_for_newest(folder: Path, process: subprocess.Popen[str], after: int = -
     return step, (folder / f"step-{step:09}" / "manifest").stat().st_mtime
 
 
+def ended(servers: int, trainers: int, *args: object, script: Path = SCRIPT, options: tuple[object, ...] = (),
+          env: dict[str, str] | None = None) -> tuple[int, str]:
+    """Run a job, in the simulator; return its exit code and what its ranks have printed."""
+    how = simulate(servers, trainers, *args, script=script, options=options, env=env or environment())
+    return how.code, how.text
+
+
 def launch(servers: int, trainers: int, *args: object, script: Path = SCRIPT, options: tuple[object, ...] = (),
            env: dict[str, str] | None = None) -> str:
     """Run a job that must go well, in the simulator (simulated_jobs.py); return its output."""
-    ended = simulate(servers, trainers, *args, script=script, options=options, env=env or environment())
-    assert ended.code == 0, ended.text
-    return ended.text
+    code, text = ended(servers, trainers, *args, script=script, options=options, env=env)
+    assert code == 0, text
+    return text
 
 
 def launch_under_mpi(servers: int, trainers: int, *args: object, **how: object) -> str:

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from job_support import SCRIPT, Launched, alone, needs_mpi, results
+from job_support import SCRIPT, Launched, alone, ended, needs_mpi, results
 
 from trireme.job import mode as modes
 from trireme.errors import TriremeError
@@ -96,7 +96,7 @@ def test_the_number_of_servers_changes_no_bit(tmp_path):
 @pytest.mark.mpi
 def test_a_trainer_alone_is_one_process_but_for_the_rounding_of_differences(tmp_path):
     alone("--optimizer", "adam", "--out", tmp_path / "one.npz")
-    code, text = Launched(2, 1, "--optimizer", "adam", "--out", tmp_path / "job.npz", options=("--mode", "average(3)")).end()
+    code, text = ended(2, 1, "--optimizer", "adam", "--out", tmp_path / "job.npz", options=("--mode", "average(3)"))
     assert code == 0, text
     one, job = results(tmp_path / "one.npz"), results(tmp_path / "job.npz")
     for name in one:

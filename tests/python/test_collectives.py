@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import MPIS, SCRIPT, Launched, launch, launch_under_mpi, needs_mpi
+from job_support import MPIS, SCRIPT, Launched, ended, launch, launch_under_mpi, needs_mpi
 
 import trireme as fluid
 from trireme.distributed.values import LIMIT, decode, encode
@@ -106,7 +106,7 @@ def test_a_standby_that_serves_has_what_was_posted(tmp_path: Path) -> None:
 @needs_mpi
 @pytest.mark.parametrize(("wrong", "theirs"), [("barrier", "barrier()"), ("shape", "all_reduce(float64[3], op='sum')")])
 def test_other_calls_are_named(tmp_path: Path, wrong: str, theirs: str) -> None:
-    code, text = Launched(1, 2, "--out", tmp_path / "out", "--wrong", wrong, "--rounds", 6, script=MEET).end()
+    code, text = ended(1, 2, "--out", tmp_path / "out", "--wrong", wrong, "--rounds", 6, script=MEET)
     if wrong == "shape":                                   # the first one agrees: then this trainer is one call ahead
         theirs = "all_reduce(float64[], op='mean')"
     assert code != 0

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from job_support import SCRIPT, Launched, alone, environment, launch, needs_mpi
+from job_support import SCRIPT, Launched, ended, alone, environment, launch, needs_mpi
 
 import trireme as fluid
 from trireme.job.compression import parse
@@ -99,7 +99,7 @@ def test_the_word_may_come_from_the_environment(uncompressed):
 
 @needs_mpi
 def test_trainers_must_agree():
-    code, text = Launched(2, 2, "--method", "int8", "--other", "topk(0.1)", script=DIGITS).end()
+    code, text = ended(2, 2, "--method", "int8", "--other", "topk(0.1)", script=DIGITS)
     assert code != 0 and 'compression: "int8" here, "topk(0.1)" there' in text, text
 
 

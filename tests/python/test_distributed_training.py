@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 from job_support import (
-    MPIS, SCRIPT, SEQUENCES, SMALL, Launched, alone, each_mpi, environment, job_lines, launch, launch_under_mpi, needs_mpi, results,
+    MPIS, SCRIPT, SEQUENCES, SMALL, Launched, alone, each_mpi, ended, environment, job_lines, launch, launch_under_mpi, needs_mpi, results,
 )
 
 import trireme as fluid
@@ -221,7 +221,7 @@ def test_a_plain_mpirun_line_is_enough(version, one_process, tmp_path):
 def test_fluids_transpiler_in_a_job(one_process, tmp_path):
     launch(2, 2, "--transpile", "ps0:6174,ps1:6174", "--out", tmp_path / "r.npz")
     assert_follows(results(tmp_path / "r.npz"), one_process("sgd"))
-    code, text = Launched(1, 2, "--transpile", "ps0:6174,ps1:6174").end()
+    code, text = ended(1, 2, "--transpile", "ps0:6174,ps1:6174")
     assert code == 1 and "the program was transpiled for 2 servers, the job has 1" in text
 
 

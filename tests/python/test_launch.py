@@ -13,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from job_support import (LIMIT, MPIS, SCRIPT, UNLIKE, Launched, assert_within,
+from job_support import (LIMIT, MPIS, SCRIPT, UNLIKE, Launched, ended, assert_within,
                          each_mpi, environment, job_lines, launch_under_mpi, listeners, needs_mpi)
 
 from trireme.launch import cli
@@ -546,7 +546,7 @@ def test_a_script_that_fails_before_it_joins(version):
     ("disagree", "do not mean the same work:\n  block"),
 ])
 def test_mistakes_end_the_job_and_are_explained(fault, message):
-    code, text = Launched(2, 2, "--optimizer", "momentum", "--fault", fault).end()
+    code, text = ended(2, 2, "--optimizer", "momentum", "--fault", fault)
     assert code == 1 and message in text, text
 
 
@@ -565,7 +565,7 @@ def test_mistakes_end_the_job_and_are_explained(fault, message):
 @pytest.mark.turns(2)
 def test_values_that_trainer_0_alone_would_have_are_the_same_in_all_scripts(what, message, mode):
     """Trainer 0's counted, and nobody said so."""
-    code, text = Launched(1, 2, what, script=UNLIKE, options=("--mode", mode)).end()
+    code, text = ended(1, 2, what, script=UNLIKE, options=("--mode", mode))
     assert code == 1 and re.search(r"\(trainer 0, .* \(here\) and rank \d \(trainer 1, .* \(there\) do not mean the same work:", text), text
     assert re.search(message, text), text
 
@@ -573,7 +573,7 @@ def test_values_that_trainer_0_alone_would_have_are_the_same_in_all_scripts(what
 @needs_mpi
 @pytest.mark.parametrize("what", ["", "loaded", "data", "dropout seed"])
 def test_variables_of_one_trainer_alone_may_differ(what):
-    code, text = Launched(1, 2, what, script=UNLIKE).end()
+    code, text = ended(1, 2, what, script=UNLIKE)
     assert code == 0, text
 
 
@@ -582,7 +582,7 @@ def test_variables_of_one_trainer_alone_may_differ(what):
                                         ("TRIREME_TIMEOUT", "abc"),
                                         ("TRIREME_LOG_SECONDS", "0"), ("TRIREME_MODE", "synk"), ("TRIREME_COMPRESS", "int9")])
 def test_a_variable_that_makes_no_sense_ends_the_job_and_is_named(name, text):
-    code, said = Launched(1, 1, script=UNLIKE, env=environment(**{name: text})).end()
+    code, said = ended(1, 1, script=UNLIKE, env=environment(**{name: text}))
     assert code == 1 and (f"{name}='{text}' in the environment" in said or f"'{text}'" in said), said
 
 

@@ -4,7 +4,7 @@ import signal
 
 import numpy as np
 import pytest
-from job_support import MPIS, SCRIPT, Launched, alone, each_mpi, environment, launch, needs_mpi, results
+from job_support import MPIS, SCRIPT, Launched, ended, alone, each_mpi, environment, launch, needs_mpi, results
 
 import trireme as fluid
 from trireme.job import mode as modes
@@ -17,7 +17,7 @@ ALONE = ["async", "ssp(2)", "geo(3)", "sync(backups=1)", "sync(degraded)"]
 
 def run(tmp_path, servers, trainers, mode, *args):
     out = tmp_path / f"{servers}-{trainers}-{mode}.npz"
-    code, text = Launched(servers, trainers, "--out", out, *args, options=("--mode", mode)).end()
+    code, text = ended(servers, trainers, "--out", out, *args, options=("--mode", mode))
     assert code == 0, text
     return results(out)
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from job_support import SCRIPT, Launched, environment, launch, needs_mpi, own_of
+from job_support import SCRIPT, ended, environment, launch, needs_mpi, own_of
 
 import trireme as fluid
 from trireme.launch import cli
@@ -91,7 +91,7 @@ def test_the_place_of_a_value_does_not_hide_it(dtype):
 @marked(job)
 @pytest.mark.parametrize("mode", ["sync", "sync(degraded)", "sync(backups=1)", "async", "ssp(2)", "geo(3)", "average(3)"])
 def test_a_job_stops_at_the_first_gradient_that_is_nan(mode, tmp_path):
-    code, text = Launched(2, 2, "--bad", 5, "--out", tmp_path / "r", script=NAN, options=("--mode", mode)).end()
+    code, text = ended(2, 2, "--bad", 5, "--out", tmp_path / "r", script=NAN, options=("--mode", mode))
     assert code == 1, text
     what = "the loss 'mean_0.tmp_0'" if mode.startswith("sync") else "element "
     assert "(trainer 1, host " in text and what in text and "is nan in step 6; the step does not count" in text, text
@@ -101,13 +101,13 @@ def test_a_job_stops_at_the_first_gradient_that_is_nan(mode, tmp_path):
 
 @marked(job)
 def test_the_operator_that_makes_it_is_named_when_looked_for():
-    code, text = Launched(1, 2, "--bad", 5, script=NAN, options=("--check-nan",)).end()
+    code, text = ended(1, 2, "--bad", 5, script=NAN, options=("--check-nan",))
     assert code == 1 and "variable 'fc_0.tmp_2' has a value that is not finite" in text and "running operator 'fc'" in text, text
 
 
 @marked(job)
 def test_ignored_it_trains_on():
-    out = Launched(1, 2, "--bad", 5, "--on-nan", "ignore", script=NAN).end()
+    out = ended(1, 2, "--bad", 5, "--on-nan", "ignore", script=NAN)
     assert out[0] == 0, out[1]
 
 
@@ -153,7 +153,7 @@ def test_without_nan_all_choices_have_the_same_bits(tmp_path):
 
 @marked(job)
 def test_mode_geo_has_nothing_to_skip():
-    code, text = Launched(1, 2, script=NAN, options=("--mode", "geo(3)", "--on-nan", "skip")).end()
+    code, text = ended(1, 2, script=NAN, options=("--mode", "geo(3)", "--on-nan", "skip"))
     assert code == 1 and "on_nan skip: in mode geo" in text, text
 
 
@@ -165,5 +165,5 @@ def test_a_metric_may_be_nan():
 
 @marked(job)
 def test_the_variable_goes_before_the_script():
-    code, text = Launched(1, 2, "--bad", 5, "--on-nan", "stop", script=NAN, env=environment(TRIREME_ON_NAN="ignore")).end()
+    code, text = ended(1, 2, "--bad", 5, "--on-nan", "stop", script=NAN, env=environment(TRIREME_ON_NAN="ignore"))
     assert code == 0, text

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from job_support import SCRIPT, Launched, alone, environment, launch, needs_mpi
+from job_support import SCRIPT, Launched, ended, alone, environment, launch, needs_mpi
 from test_compression import DIGITS, params, result, run
 
 import trireme as fluid
@@ -99,13 +99,13 @@ def test_rows_of_sparse_tables_come_rounded(tmp_path):
 
 @needs_mpi
 def test_trainers_must_agree():
-    code, text = Launched(1, 2, "--parameters", "bf16", "--other", "none", *STEPS, script=DIGITS).end()
+    code, text = ended(1, 2, "--parameters", "bf16", "--other", "none", *STEPS, script=DIGITS)
     assert code != 0 and 'compression of parameters: "bf16" here, "none" there' in text, text
 
 
 @needs_mpi
 def test_the_environment_is_asked():
-    code, text = Launched(1, 1, *STEPS, script=DIGITS, env=environment(TRIREME_COMPRESS_PARAMETERS="int8")).end()
+    code, text = ended(1, 1, *STEPS, script=DIGITS, env=environment(TRIREME_COMPRESS_PARAMETERS="int8"))
     assert code != 0 and "compression of parameters 'int8'; possible are none, bf16" in text, text
 
 

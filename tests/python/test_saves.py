@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from job_support import MPIS, SCRIPT, Launched, launch, launch_under_mpi, needs_mpi
+from job_support import MPIS, SCRIPT, ended, launch, launch_under_mpi, needs_mpi
 
 pytestmark = pytest.mark.mpi
 
@@ -39,7 +39,7 @@ def test_tables_are_complete_too(tmp_path: Path) -> None:
 
 @needs_mpi
 def test_a_save_that_trainer_0_cannot_write_fails_on_all(tmp_path: Path) -> None:
-    code, text = Launched(1, 2, "--out", tmp_path / "out", "--case", "fails", script=SAVES).end()
+    code, text = ended(1, 2, "--out", tmp_path / "out", "--case", "fails", script=SAVES)
     assert code != 0
     assert "NotADirectoryError" in text
 

@@ -84,7 +84,7 @@ def test_random_scripts_in_jobs_have_the_numbers_of_one_process(tmp_path: Path) 
     first, _ = compare_all(seeds, transport, False, workers)
     for seed, fault in first.items():
         warnings.warn(f"a second try of seed {seed}: {fault.partition(chr(10))[0]}", stacklevel=1)
-    assert len(first) <= 1 + len(seeds) // 200, f"{len(first)} of {len(seeds)}; the first:\n{next(iter(first.values()))}"
+    assert len(first) <= 2 + len(seeds) // 200, f"{len(first)} of {len(seeds)}; the first:\n{next(iter(first.values()))}"
     faults, _ = compare_all([*first], transport, False, workers)
     assert not faults, f"{len(faults)} of {len(seeds)}; the first:\n{next(iter(faults.values()))}"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import MPIS, SCRIPT, Launched, alone, launch, launch_under_mpi, needs_mpi, own_of
+from job_support import MPIS, SCRIPT, ended, alone, launch, launch_under_mpi, needs_mpi, own_of
 
 pytestmark = pytest.mark.mpi
 
@@ -62,7 +62,7 @@ def test_an_error_of_the_forward_part_may_be_caught() -> None:
 
 @needs_mpi
 def test_an_error_behind_the_first_gradient_ends_the_job_though_the_script_catches_it() -> None:
-    code, text = Launched(1, 2, "backward", script=MISTAKES).end()
+    code, text = ended(1, 2, "backward", script=MISTAKES)
     assert code == 1 and text.count("ValueError: a bad batch\n\nThe above exception") == 1, text
     assert re.search(r"^trireme: rank 2 \(trainer 1.*failed in the middle of step 3, of which it had sent gradients: .*a bad batch", text,
                      re.M), text
@@ -72,7 +72,7 @@ def test_an_error_behind_the_first_gradient_ends_the_job_though_the_script_catch
 
 @needs_mpi
 def test_trainers_that_wait_for_each_other_in_different_calls_are_named(tmp_path: Path) -> None:
-    code, text = Launched(1, 2, "ring", tmp_path / "model", script=MISTAKES).end()
+    code, text = ended(1, 2, "ring", tmp_path / "model", script=MISTAKES)
     assert code == 1
     assert re.search(r"trainer 0 waits in barrier\(\) at .*mistakes.py:\d+.* for trainer 1, trainer 1 waits in save_vars\(.*for trainer 0: "
                      r"none", text), text

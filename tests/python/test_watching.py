@@ -54,6 +54,29 @@ def test_no_panel_hides_another() -> None:
     assert all(panel["title"] and panel["description"] for panel in DASHBOARD["panels"])
 
 
+def lost(before: Any, after: Any, at: str = "") -> Iterator[str]:
+    """The places of a document that another one lacks, or has otherwise."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key, value in before.items():
+            yield from lost(value, after.get(key), f"{at}.{key}")
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for i, (one, other) in enumerate(zip(before, after)):
+            yield from lost(one, other, f"{at}[{i}]")
+    elif before != after:
+        yield f"{at}: {before!r} became {after!r}"
+
+
+def test_the_models_of_grafana_read_the_dashboard_and_write_it_again() -> None:
+    """All but the variables' `definition`, a text for people: what is asked for stands in `query`, too."""
+    models = pytest.importorskip("grafana_foundation_sdk.models.dashboard", reason="pip install grafana-foundation-sdk")
+    from grafana_foundation_sdk.cog import encoder, plugins
+
+    plugins.register_default_plugins()
+    written = json.loads(json.dumps(models.Dashboard.from_json(DASHBOARD), cls=encoder.JSONEncoder))
+    assert [one for one in lost(DASHBOARD, written) if ".definition:" not in one] == []
+    assert all(one["query"]["query"] == one["definition"] for one in DASHBOARD["templating"]["list"] if "definition" in one)
+
+
 @has_promtool
 def test_promtool_accepts_the_files_and_alerts_fire_when_they_should(tmp_path: Path) -> None:
     rules = [{"record": f"panel:{number}", "expr": expression} for number, expression in enumerate(of_dashboard())]
