@@ -582,7 +582,7 @@ def test_variables_of_one_trainer_alone_may_differ(what):
                                         ("TRIREME_TIMEOUT", "abc"),
                                         ("TRIREME_LOG_SECONDS", "0"), ("TRIREME_MODE", "synk"), ("TRIREME_COMPRESS", "int9")])
 def test_a_variable_that_makes_no_sense_ends_the_job_and_is_named(name, text):
-    code, said = ended(1, 1, script=UNLIKE, env=environment(**{name: text}))
+    code, said = Launched(1, 1, script=UNLIKE, env=environment(**{name: text})).end()
     assert code == 1 and (f"{name}='{text}' in the environment" in said or f"'{text}'" in said), said
 
 
