@@ -27,7 +27,8 @@ def _loaded() -> tuple[np.ndarray, np.ndarray]:
         from sklearn.datasets import load_digits
     except ImportError as error:
         raise ImportError("dataset.digits takes its images from scikit-learn: pip install scikit-learn") from error
-    return load_digits(return_X_y=True)
+    images, labels = load_digits(return_X_y=True)
+    return images, labels
 
 
 @functools.lru_cache(maxsize=1)
