@@ -59,6 +59,8 @@ TR_API tr_status tr_job_set_rows_end(const tr_scope *scope, const char *name);
 /* Fill *out for a table. `server`: 0 .. servers - 1 if the servers of a job have the variable's rows, else 0 (TR_ERANGE). The call reads
  * the header of each row. On a server it waits for the updates of this trainer's ended steps. */
 TR_API tr_status tr_table_get_part(tr_table_part *out, const tr_scope *scope, const char *name, int server);
+/* Say what lies on disk of a table of this process. */
+TR_API tr_status tr_table_get_disk(tr_table_disk *out, const tr_scope *scope, const char *name);
 
 #ifdef __cplusplus
 }

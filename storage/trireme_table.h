@@ -53,6 +53,16 @@ typedef struct tr_table_part {
     tr_table_hot_key hot[TR_TABLE_HOT_KEYS];     /* in order of falling `updates`; of equal ones the smaller key first */
 } tr_table_part;
 
+/* The rows of a table that lie on disk; all zeros where all rows are in memory. */
+typedef struct tr_table_disk {
+    int64_t rows;                     /* that lie on disk; tr_table_part counts them, too */
+    int64_t file_bytes;               /* of their file */
+    int64_t looked_up, found_in_memory; /* keys of all calls; those of them that had a row in memory */
+    int64_t reads, read_bytes;        /* rows that calls have read, and what was read of the disk for them */
+    int64_t written_bytes;
+    int64_t wait_microseconds;        /* that calls have waited for these reads */
+} tr_table_disk;
+
 enum { TR_ROW_FILE_HEAD = 128 }; /* bytes of the header of a file for serving: the rest has checksums of its own */
 
 /* A part of a table as a file of its own: the rows of some virtual shards, of 0 .. 1023. */

@@ -171,12 +171,12 @@ tr_status tr_job_describe_table(tr_job_table *out, const tr_scope *scope, const 
 
 tr_status tr_table_declare(tr_scope *scope, const tr_job_table *table)
 {
-    const tr_table_segment  here = {.shard_count = TR_SHARDS};
     const tr_table_config config = tr_table_config_of(table);
 
     TR_TRY(tr_table_check_config(&config));
     TR_TRY(tr_name_check(table->name));
     tr_var *var = tr__scope_var(scope, table->name);
+    const tr_table_segment here = tr_table_var_place(var);
     TR_TRY(tr_table_var_set(var, &config, &here));
     ((tr_table_var *)var->object)->updates = (uint64_t)table->updates;
     return TR_OK;
@@ -365,6 +365,27 @@ tr_status tr_table_get_part(tr_table_part *out, const tr_scope *scope, const cha
     free(part);
     return is_part ? TR_OK : tr_fail(TR_EFORMAT, "tr_table_get_part: server %d sent %lld bytes about table '%s', expected %zu", server,
                                      (long long)bytes, name, sizeof *out);
+}
+
+tr_status tr_table_get_disk(tr_table_disk *out, const tr_scope *scope, const char *name)
+{
+    tr_table_var   *tv;
+    tr_table_report report = {0};
+
+    TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_table_get_disk", name));
+    if (tv->table)                                     /* otherwise it is empty, or elsewhere */
+        tr_table_get_report(tv->table, &report);
+    *out = (tr_table_disk){
+        .rows = (int64_t)report.cold.rows,
+        .file_bytes = (int64_t)report.cold.file_bytes,
+        .looked_up = (int64_t)report.looked_up,
+        .found_in_memory = (int64_t)report.found_hot,
+        .reads = (int64_t)report.cold.reads,
+        .read_bytes = (int64_t)report.cold.read_bytes,
+        .written_bytes = (int64_t)report.cold.written_bytes,
+        .wait_microseconds = (int64_t)(report.cold.waited / 1000),
+    };
+    return TR_OK;
 }
 
 tr_status tr_table_write_rows(const tr_scope *scope, const char *name, const void *rows, int64_t bytes, bool clear)

@@ -16,6 +16,8 @@ typedef struct init_attrs {
     tr_floats   state_values;
     int64_t     entry_count, max_age, keep_count, max_rows;
     float       entry_probability;
+    int64_t     memory;
+    const char *spill;
 } init_attrs;
 
 static const tr_op_proto init_proto = {
@@ -36,7 +38,9 @@ static const tr_op_proto init_proto = {
         TR_ATTR(init_attrs, entry_probability, FLOAT, "share of the keys that get one", .number = 1, .range = TR_BETWEEN(0, 1)),
         TR_ATTR(init_attrs, max_age, LONG, "rows untouched for more steps go; 0: none", .range = TR_BETWEEN(0, UINT32_MAX)),
         TR_ATTR(init_attrs, keep_count, LONG, "but not those touched so often; 0: those too", .range = TR_BETWEEN(0, TR__TOUCHES)),
-        TR_ATTR(init_attrs, max_rows, LONG, "the longest untouched go when there are more; 0: no limit", .range = TR_AT_LEAST(0))),
+        TR_ATTR(init_attrs, max_rows, LONG, "the longest untouched go when there are more; 0: no limit", .range = TR_AT_LEAST(0)),
+        TR_ATTR(init_attrs, memory, LONG, "with spill: bytes of the rows in memory, with their index", .range = TR_AT_LEAST(0)),
+        TR_ATTR(init_attrs, spill, STRING, "folder on this machine's disk for all other rows; empty: all rows are in memory")),
     .attrs_size = sizeof(init_attrs),
 };
 
@@ -55,7 +59,8 @@ static tr_status infer_init(const tr_infer *io)
 static tr_status run_init(const tr_run *io)
 {
     const init_attrs    *a = io->attrs;
-    const tr_table_segment here = {.shard_count = TR_SHARDS};
+    const tr_table_segment here = {
+        .shard_count = TR_SHARDS, .spill = a->spill && a->spill[0] ? a->spill : NULL, .memory = (uint64_t)a->memory};
     tr_table_config      config = {
         .dtype = (tr_dtype)a->dtype, .width = a->width, .states = a->state_values.count, .init = a->init, .a = a->a,
         .b = a->b, .random_key = a->seed ? tr_random_key(0, (uint64_t)(uint32_t)a->seed, 0) : io->random_key,

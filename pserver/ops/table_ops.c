@@ -85,7 +85,7 @@ static tr_status look_up_here(const tr_run *io, tr_table_var *tv, const int64_t 
     if (tv->config.dtype != TR_FP32)
         TR_TRY(tr_run_scratch(&raw, io, (size_t)(n * tr_table_row_bytes(&tv->config)) + 1));
     if (table)
-        tr_table_pull(table, raw, keys, n);
+        TR_TRY(tr_table_pull(table, raw, keys, n));
     else
         TR_TRY(tr_mapped_table_pull(tv->mapped, raw, keys, n));
     if (raw != out)

@@ -1,7 +1,7 @@
 /* server_part.h - which part of a job a server's program has. */
 #pragma once
 
-#include "storage/table/slots.h"
+#include "storage/slots/slots.h"
 
 #include <stdint.h>
 

@@ -148,9 +148,9 @@ static tr_table *table(const void *self, uint32_t index)
 }
 
 /* A table has one copy, so this reads what an update would change. */
-static void rows(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out, uint32_t *hints)
+static tr_status rows(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out, uint32_t *hints)
 {
-    tr_table_pull_places(table(self, index), out, hints, keys, n);
+    return tr_table_pull_places(table(self, index), out, hints, keys, n);
 }
 
 static tr_status rows_before(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out)

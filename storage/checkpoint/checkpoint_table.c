@@ -243,17 +243,17 @@ tr_status tr_checkpoint_check_table(tr_scope *scope, const tr_checkpoint *c, int
 
 tr_status tr_checkpoint_load_table(tr_scope *scope, const tr_checkpoint *c, int index)
 {
-    const tr_table_segment here = {.shard_count = TR_SHARDS};
-    tr_table_config      config;
-    tr_table_var        *tv;
-    tr_table            *table = NULL;
+    tr_table_config config;
+    tr_table_var   *tv;
+    tr_table       *table = NULL;
     tr_job_table         from;
     int64_t              rows;
 
     TR_TRY(check_index(c, index, "tr_checkpoint_load_table"));
     tr_checkpoint_table(&from, &rows, c, index);
     TR_TRY(find_config(&config, scope, c, &from));
-    tr_var *var = tr__scope_var(scope, from.name);
+    tr_var                *var = tr__scope_var(scope, from.name);
+    const tr_table_segment here = tr_table_var_place(var);
     TR_TRY(tr_table_create(&table, &config, &here));
     const tr_status status = read_into(table, c, &from, rows);
     if (status != TR_OK) {

@@ -8,7 +8,7 @@
 
 #include "framework/base/memory.h"
 #include "kernels/math/tools/cast.h"
-#include "storage/table/slots.h"
+#include "storage/slots/slots.h"
 #include "storage/table/table.h"
 
 enum { HIGHEST = 127, POWERS = 254, SCALE_BYTES = 2 };

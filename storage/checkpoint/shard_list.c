@@ -6,7 +6,7 @@
 #include "framework/base/memory.h"
 #include "framework/base/status.h"
 #include "storage/checkpoint/table_description.h"
-#include "storage/table/slots.h"
+#include "storage/slots/slots.h"
 
 typedef Trireme__Checkpoint__Table   about;
 typedef Trireme__Checkpoint__RowCode row_code;

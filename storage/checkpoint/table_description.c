@@ -3,7 +3,7 @@
 
 #include "framework/base/memory.h"
 #include "framework/base/name.h"
-#include "storage/table/slots.h"
+#include "storage/slots/slots.h"
 #include "storage/table/table_var.h"
 
 #include <stdlib.h>

@@ -62,6 +62,7 @@ static tr_status open_parts(tr_table *t, const tr_table_segment *place, bool is_
     TR_TRY((is_new ? tr_slots_create : tr_slots_attach)(&t->slots, place->name, &rows));
     t->rows = tr_slots_rows(t->slots);
     t->stride = tr_slots_stride(t->slots);
+    TR_TRY(tr__spill_new(&t->spill, t, place));
     if (t->config.entry_count > 1)
         TR_TRY((is_new ? tr_slots_create : tr_slots_attach)(&t->candidates, path(text, sizeof text, place->name, "waiting"),
                                                             &none));
@@ -195,6 +196,7 @@ void tr_table_free(tr_table *table)
     tr_slots_free(table->slots);
     tr_slots_free(table->candidates);
     tr_undo_free(table->undo);
+    tr__spill_free(table->spill);
     tr_changes_deinit(&table->changes);
     free(table->removed);
     free(table->list);
@@ -234,6 +236,7 @@ void tr_table_get_report(const tr_table *table, tr_table_report *report)
         .bytes = tr_slots_bytes(table->slots) + tr_undo_bytes(table->undo) +
                  (table->candidates ? tr_slots_bytes(table->candidates) : 0),
     };
+    tr__spill_report(report, table);
 }
 
 const tr_slots *tr_table_slots(const tr_table *table)

@@ -12,10 +12,14 @@
  * share `entry_probability` of all keys gets one, chosen by a hash. Other keys read zeros then. Eviction goes through one virtual shard a
  * step. Neither depends on the number of servers.
  *
+ * Memory: with a spill folder the rows that were not used for the longest time lie on disk (cold.h). Every call first brings the rows of
+ * its keys into memory, so results do not depend on where rows were (table_spill.c). Slots are valid until the next call with keys.
+ *
  * What must stay true: one thread updates, and no thread looks up meanwhile. Any number of threads may look up at the same time. */
 #pragma once
 
-#include "storage/table/slots.h"
+#include "storage/cold/cold.h"
+#include "storage/slots/slots.h"
 #include "storage/table/table_config.h"
 
 /* a row's mark counts its updates up to this number: these bits belong to the table */
@@ -26,6 +30,8 @@ typedef struct tr_table_segment {
     const char *name;                 /* name of the segments; NULL: anonymous memory */
     uint32_t    first_shard, shard_count;
     uint64_t    max_bytes;            /* limit of the rows' bytes; 0: the machine's memory */
+    const char *spill;                /* folder on a disk of this machine: rows beyond `memory` lie in a file there. NULL: all are in memory */
+    uint64_t    memory;               /* with `spill`: bytes of the rows in memory and of their index */
     bool        logs_when_set;        /* an update has many scatters, all of rows that tr_table_set_values has set in this update. Then only
                                        * that call logs the rows */
 } tr_table_segment;
@@ -55,12 +61,12 @@ int64_t   tr_table_row_bytes(const tr_table_config *config);
 
 /* -- looking up -------------------------------------------------------------------------------------- */
 
-/* Read the values of `n` keys, one after the other, in the table's type. */
-void tr_table_pull(const tr_table *table, void *out, const int64_t *keys, int64_t n);
+/* Read the values of `n` keys, one after the other, in the table's type. Only a table with rows on disk can fail. */
+tr_status tr_table_pull(tr_table *table, void *out, const int64_t *keys, int64_t n);
 /* The same, and their slots: hints for an update of these keys. */
-void tr_table_pull_places(const tr_table *table, void *out, uint32_t *slots, const int64_t *keys, int64_t n);
+tr_status tr_table_pull_places(tr_table *table, void *out, uint32_t *slots, const int64_t *keys, int64_t n);
 /* The same as before the last update; the keys must be distinct. Rows that this update made have their first values. */
-tr_status tr_table_pull_before(const tr_table *table, void *out, const int64_t *keys, int64_t n);
+tr_status tr_table_pull_before(tr_table *table, void *out, const int64_t *keys, int64_t n);
 
 /* -- an update ---------------------------------------------------------------------------------------- */
 
@@ -138,6 +144,8 @@ typedef struct tr_table_report {
     uint64_t bytes;                   /* memory of the process in all */
     uint64_t index_bytes;             /* of these: the indices of rows and of candidates */
     uint64_t undo_bytes;              /* of these: the log of the last update */
+    uint64_t looked_up, found_hot;    /* of a table with a spill folder: keys of all calls; those of them that had a row in memory */
+    tr_cold_report cold;              /* its rows on disk */
 } tr_table_report;
 
 void      tr_table_get_report(const tr_table *table, tr_table_report *report);

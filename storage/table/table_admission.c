@@ -39,15 +39,24 @@ static tr_status new_row(uint32_t *out, tr_table *t, tr_slots *slots, tr_slots_s
         tr_slots_publish(slots, *out, key);
     }
     tr_slots_snapshot_unlock(snapshot);
+    if (status == TR_OK && slots == t->slots)
+        tr__spill_made(t, *out);
     return status;
 }
 
 void tr__table_delete_row(tr_table *t, tr_slots *slots, uint32_t slot)
 {
+    tr_changes_remove(&t->changes, tr_slots_row(tr_slots_rows(slots), tr_slots_stride(slots), slot)->key, slots != t->slots);
+    if (slots == t->slots)
+        tr__spill_remove(t, slot);
+    tr__table_take_out(t, slots, slot);
+}
+
+void tr__table_take_out(tr_table *t, tr_slots *slots, uint32_t slot)
+{
     tr_slots_snapshot *snapshot = slots == t->slots ? t->snapshot : t->candidates_snapshot;
 
     tr_slots_snapshot_lock(snapshot);
-    tr_changes_remove(&t->changes, tr_slots_row(tr_slots_rows(slots), tr_slots_stride(slots), slot)->key, slots != t->slots);
     tr_slots_snapshot_remove(snapshot, slot);
     tr_slots_delete(slots, slot);
     tr_slots_snapshot_unlock(snapshot);
@@ -118,11 +127,9 @@ static void copy_row(tr_table *t, uint32_t slot, int64_t key, const tr_table_row
     tr__table_write_row(t, slot, row);
 }
 
-tr_status tr__table_copy_row(tr_table *t, const tr_table_row *row)
+tr_status tr__table_copy_row(uint32_t *out, tr_table *t, const tr_table_row *row)
 {
-    uint32_t slot;
-
-    return new_row(&slot, t, t->slots, t->snapshot, row->key, copy_row, row);
+    return new_row(out, t, t->slots, t->snapshot, row->key, copy_row, row);
 }
 
 static tr_status take_absent(uint32_t *out, tr_table *t, int64_t key)
@@ -173,6 +180,7 @@ static void find_range(void *payload, int64_t begin, int64_t end)
 
 tr_status tr_table_take(tr_table *table, uint32_t *slots, const int64_t *keys, int64_t n)
 {
+    TR_TRY(tr__spill_bring(table, keys, n));
     tr_parallel_range(n, MIN_KEYS, find_range, &(search){table, slots, NULL, keys});
     return take_found(table, slots, keys, n);
 }
@@ -197,6 +205,7 @@ static void confirm_range(void *payload, int64_t begin, int64_t end)
 
 tr_status tr_table_take_hinted(tr_table *table, uint32_t *slots, const uint32_t *hints, const int64_t *keys, int64_t n)
 {
+    TR_TRY(tr__spill_bring(table, keys, n));
     tr_parallel_range(n, MIN_KEYS, confirm_range, &(search){table, slots, hints, keys});
     return take_found(table, slots, keys, n);
 }
@@ -310,6 +319,7 @@ void tr_table_clear(tr_table *table, uint64_t step, uint64_t clock)
     delete_all(table, table->slots);
     if (table->candidates)
         delete_all(table, table->candidates);
+    tr__spill_clear(table);
     tr__table_notes_of(table)->ahead = clock - step;
     table->step = clock;
 }

@@ -93,19 +93,22 @@ static void pull_range(void *payload, int64_t begin, int64_t end)
                    end - i < BATCH ? (int)(end - i) : BATCH, p->undone);
 }
 
-static void pull(const tr_table *table, void *out, uint32_t *slots, const int64_t *keys, int64_t n, uint64_t undone)
+static tr_status pull(tr_table *table, void *out, uint32_t *slots, const int64_t *keys, int64_t n, uint64_t undone)
 {
+    TR_TRY(tr__spill_begin(table, keys, n));
     tr_parallel_range(n, 2 * BATCH, pull_range, &(pulling){table, out, slots, keys, undone});
+    tr__spill_end(table);
+    return TR_OK;
 }
 
-void tr_table_pull(const tr_table *table, void *out, const int64_t *keys, int64_t n)
+tr_status tr_table_pull(tr_table *table, void *out, const int64_t *keys, int64_t n)
 {
-    pull(table, out, NULL, keys, n, table->undone);
+    return pull(table, out, NULL, keys, n, table->undone);
 }
 
-void tr_table_pull_places(const tr_table *table, void *out, uint32_t *slots, const int64_t *keys, int64_t n)
+tr_status tr_table_pull_places(tr_table *table, void *out, uint32_t *slots, const int64_t *keys, int64_t n)
 {
-    pull(table, out, slots, keys, n, table->undone);
+    return pull(table, out, slots, keys, n, table->undone);
 }
 
 /* -- rows before the last update ---------------------------------------------------------------------- */
@@ -138,7 +141,7 @@ static void take_before(void *payload, uint64_t slot, const char *row)
         memcpy(b->out + (uint64_t)found->at * b->table->value_bytes, tr__row_values((tr_slot_row *)(uintptr_t)row), b->table->value_bytes);
 }
 
-tr_status tr_table_pull_before(const tr_table *table, void *out, const int64_t *keys, int64_t n)
+tr_status tr_table_pull_before(tr_table *table, void *out, const int64_t *keys, int64_t n)
 {
     uint32_t *slots = malloc(((size_t)n + 1) * sizeof *slots);
     before    b = {table, malloc(((size_t)n + 1) * sizeof(wanted)), 0, out};
@@ -148,16 +151,17 @@ tr_status tr_table_pull_before(const tr_table *table, void *out, const int64_t *
         free(b.wanted);
         return tr_fail(TR_ENOMEM, "no memory for the slots of %lld keys", (long long)n);
     }
-    pull(table, out, NULL, keys, n, table->step);
-    tr_slots_find(table->slots, slots, keys, n);
-    for (int64_t i = 0; i < n; i++)
+    const tr_status status = pull(table, out, NULL, keys, n, table->step);
+    if (status == TR_OK)
+        tr_slots_find(table->slots, slots, keys, n);
+    for (int64_t i = 0; status == TR_OK && i < n; i++)
         if (slots[i] != TR_SLOT_NONE)
             b.wanted[b.count++] = (wanted){slots[i], i};
     qsort(b.wanted, (size_t)b.count, sizeof *b.wanted, by_slot);
     tr_undo_each(table->undo, take_before, &b);
     free(b.wanted);
     free(slots);
-    return TR_OK;
+    return status;
 }
 
 /* == tiles of an update ================================================================================ */
@@ -229,6 +233,7 @@ tr_status tr_table_keep(tr_table *table, const uint32_t *slots, int64_t n)
         TR_TRY(tr_undo_log(table->undo, table->rows, slots, n));
     if (table->snapshot)
         tr_slots_snapshot_keep(table->snapshot, slots, n);
+    tr__spill_change(table, slots, n);
     return TR_OK;
 }
 
@@ -247,6 +252,7 @@ tr_status tr_table_set_values(tr_table *table, int64_t key, const void *values)
         return TR_OK;
     if (!table->logs_when_set)                     /* no update touches the row */
         tr_changes_forget(&table->changes);
+    TR_TRY(tr__spill_bring(table, &key, 1));
     tr_slots_find(table->slots, &slot, &key, 1);
     if (slot == TR_SLOT_NONE)
         TR_TRY(tr__table_make_row(&slot, table, key));
@@ -254,6 +260,7 @@ tr_status tr_table_set_values(tr_table *table, int64_t key, const void *values)
         TR_TRY(tr_undo_log(table->undo, table->rows, &slot, 1));
     if (table->snapshot)
         tr_slots_snapshot_keep(table->snapshot, &slot, 1);
+    tr__spill_change(table, &slot, 1);
     memcpy(tr__row_values(tr__table_row(table, slot)), values, table->value_bytes);
     return TR_OK;
 }

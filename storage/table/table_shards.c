@@ -56,12 +56,13 @@ static tr_status pack_nothing(void **out, uint64_t *bytes)
 
 tr_status tr_table_pack(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
 {
-    return pack(table->slots, shard, 0, out, bytes);
+    return tr_table_pack_newer(table, shard, 0, out, bytes);
 }
 
 tr_status tr_table_pack_newer(const tr_table *table, uint32_t shard, uint32_t since, void **out, uint64_t *bytes)
 {
-    return pack(table->slots, shard, since, out, bytes);
+    TR_TRY(pack(table->slots, shard, since, out, bytes));
+    return tr__spill_pack(table, shard, since, false, out, bytes);
 }
 
 tr_status tr_table_pack_candidates(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
@@ -82,9 +83,10 @@ static tr_status put_at(tr_table *table, uint32_t slot, const tr_table_row *row)
     if (slot == TR_SLOT_NONE)
         slot = tr_slots_find_one(table->slots, row->key);
     if (slot == TR_SLOT_NONE)
-        return tr__table_copy_row(table, row);
+        return tr__table_copy_row(&slot, table, row);
     if (table->snapshot)
         tr_slots_snapshot_keep(table->snapshot, &slot, 1);
+    tr__spill_change(table, &slot, 1);
     tr__table_write_row(table, slot, row);
     return TR_OK;
 }
@@ -92,6 +94,7 @@ static tr_status put_at(tr_table *table, uint32_t slot, const tr_table_row *row)
 tr_status tr_table_put(tr_table *table, const tr_table_row *row)
 {
     tr_changes_forget(&table->changes);            /* a row from elsewhere says the step of another table */
+    TR_TRY(tr__spill_bring(table, &row->key, 1));
     return put_at(table, TR_SLOT_NONE, row);
 }
 
@@ -105,6 +108,7 @@ static tr_status unpack_batch(tr_table *table, const char *from, int n)
 
     for (int i = 0; i < n; i++)
         memcpy(&key[i], from + (uint64_t)i * table->stride + offsetof(tr_slot_row, key), sizeof key[i]);
+    TR_TRY(tr__spill_bring(table, key, n));
     tr_slots_find(table->slots, slot, key, n);
     for (int i = 0; i < n; i++, from += table->stride) {
         memcpy(&head, from, sizeof head);
@@ -177,8 +181,10 @@ tr_status tr_table_snapshot(tr_table *table, uint64_t number, uint64_t since)
     tr_table_snapshot_end(table);
     keep_changes(table, since);
     TR_TRY(tr_slots_snapshot_new(&table->snapshot, table->slots));
-    const tr_status status = table->candidates ? tr_slots_snapshot_new(&table->candidates_snapshot, table->candidates) : TR_OK;
-    table->snapshot_rows = tr_slots_count(table->slots);
+    tr_status status = table->candidates ? tr_slots_snapshot_new(&table->candidates_snapshot, table->candidates) : TR_OK;
+    if (status == TR_OK)
+        status = tr__spill_snapshot(table);
+    table->snapshot_rows = tr_slots_count(table->slots) + tr__spill_rows(table);
     if (status != TR_OK)
         tr_table_snapshot_end(table);
     else if (number)
@@ -201,6 +207,7 @@ void tr_table_snapshot_end(tr_table *table)
     tr_slots_snapshot_free(table->snapshot);
     tr_slots_snapshot_free(table->candidates_snapshot);
     table->snapshot = table->candidates_snapshot = NULL;
+    tr__spill_snapshot_end(table);
 }
 
 /* Remove from packed rows those that no update after `since` touched; 0: keep all. Returns the bytes that are left. */
@@ -232,7 +239,8 @@ static tr_status read_shard(const tr_table *table, tr_slots_snapshot *snapshot, 
 
 tr_status tr_table_snapshot_read(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
 {
-    return read_shard(table, table->snapshot, table->stride, shard, out, bytes);
+    TR_TRY(read_shard(table, table->snapshot, table->stride, shard, out, bytes));
+    return tr__spill_pack(table, shard, table->has_changes ? table->changed_after : 0, true, out, bytes);
 }
 
 tr_status tr_table_snapshot_read_candidates(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
@@ -281,6 +289,8 @@ tr_status tr_table_unpack_removed(tr_table *table, bool are_candidates, const vo
         int64_t  key;
         uint32_t slot;
         memcpy(&key, (const char *)keys + at, sizeof key);
+        if (!are_candidates)
+            TR_TRY(tr__spill_bring(table, &key, 1));
         tr_slots_find(slots, &slot, &key, 1);
         if (slot != TR_SLOT_NONE)
             tr__table_delete_row(table, slots, slot);

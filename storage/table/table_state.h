@@ -1,11 +1,13 @@
 /* table_state.h - the inside of a table, shared by table.c (start and end), table_admission.c (which keys have rows), table_rows.c (reading
- * and writing rows) and table_shards.c (whole shards). */
+ * and writing rows), table_shards.c (whole shards) and table_spill.c (rows on disk). */
 #pragma once
 
 #include "storage/table/changes.h"
-#include "storage/table/slots_snapshot.h"
+#include "storage/slots/slots_snapshot.h"
 #include "storage/table/table.h"
 #include "storage/table/undo.h"
+
+typedef struct tr__spill tr__spill;
 
 struct tr_table {
     tr_table_config config;
@@ -20,6 +22,7 @@ struct tr_table {
     uint64_t        list_capacity;
     uint32_t        first_shard, shard_count;
     bool            logs_when_set;
+    tr__spill      *spill;            /* its rows on disk; NULL: all rows are in memory */
     tr_slots_snapshot   *snapshot, *candidates_snapshot;     /* while a snapshot is read; else NULL */
     uint64_t        snapshot_rows;    /* at that moment */
     bool            has_changes;      /* only what has changed since an earlier snapshot is read: */
@@ -69,8 +72,38 @@ bool tr__table_reads_zeros(const tr_table_config *config, int64_t key);
 /* Make a row with first values for a key that has none; or a candidate, a counted key without updates so far. */
 tr_status tr__table_make_row(uint32_t *out, tr_table *t, int64_t key);
 /* Make a row with these contents, for a key that has none; or write them into a row. */
-tr_status tr__table_copy_row(tr_table *t, const tr_table_row *row);
+tr_status tr__table_copy_row(uint32_t *out, tr_table *t, const tr_table_row *row);
 void      tr__table_write_row(tr_table *t, uint32_t slot, const tr_table_row *row);
 tr_status tr__table_make_candidate(uint32_t *out, tr_table *t, int64_t key);
 /* Remove a row, or a candidate: of t->slots, or t->candidates. */
 void      tr__table_delete_row(tr_table *t, tr_slots *slots, uint32_t slot);
+/* The same for a row that lies on disk from now on. */
+void      tr__table_take_out(tr_table *t, tr_slots *slots, uint32_t slot);
+
+/* -- table_spill.c: rows on disk ------------------------------------------------------------------------ */
+
+/* Make the rows on disk of a table that has its slots. Without a spill folder *out is NULL. */
+tr_status tr__spill_new(tr__spill **out, const tr_table *table, const tr_table_segment *place);
+void      tr__spill_free(tr__spill *spill);
+
+/* All of these do nothing for a table without a spill folder. */
+
+/* Let the rows of these keys be hot, for one call of a thread: others wait until tr__spill_end. On failure nothing has begun. */
+tr_status tr__spill_begin(tr_table *table, const int64_t *keys, int64_t n);
+void      tr__spill_end(tr_table *table);
+/* Both, for a thread that is alone with the table. */
+tr_status tr__spill_bring(tr_table *table, const int64_t *keys, int64_t n);
+/* A row was made in this slot; these rows will change; this row will be removed. */
+void      tr__spill_made(tr_table *table, uint32_t slot);
+void      tr__spill_change(tr_table *table, const uint32_t *slots, int64_t n);
+void      tr__spill_remove(tr_table *table, uint32_t slot);
+/* All rows were removed. */
+void      tr__spill_clear(tr_table *table);
+uint64_t  tr__spill_rows(const tr_table *table);
+void      tr__spill_report(tr_table_report *report, const tr_table *table);
+
+/* Append the cold rows of a shard to packed rows, which are malloc'ed: those that an update after `since` touched; 0: all. On failure the
+ * rows are freed. `of_snapshot`: those of the moment of the snapshot, by its reader. */
+tr_status tr__spill_pack(const tr_table *table, uint32_t shard, uint32_t since, bool of_snapshot, void **rows, uint64_t *bytes);
+tr_status tr__spill_snapshot(const tr_table *table);
+void      tr__spill_snapshot_end(const tr_table *table);

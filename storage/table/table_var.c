@@ -33,6 +33,7 @@ static void free_table_var(void *object)
     tr_rows_merge_deinit(&tv->merge);
     tr__weak_release(tv->job);
     free(tv->name);
+    free(tv->spill);
     free(tv);
 }
 
@@ -46,6 +47,8 @@ tr_status tr_table_var_set(tr_var *var, const tr_table_config *config, const tr_
     tv->place = *place;
     tv->name = place->name ? tr__must_strdup(place->name) : NULL;
     tv->place.name = tv->name;
+    tv->spill = place->spill ? tr__must_strdup(place->spill) : NULL;
+    tv->place.spill = tv->spill;
     tr__var_set_object(var, TR_KIND_RAW, tv, free_table_var);
     return TR_OK;
 }
@@ -77,6 +80,11 @@ tr_status tr_table_var_bind(tr_var *var, const tr_table_config *config, const tr
 static bool is_table(const tr_var *var)
 {
     return var && var->kind == TR_KIND_RAW && var->object_free == free_table_var;
+}
+
+tr_table_segment tr_table_var_place(const tr_var *var)
+{
+    return is_table(var) ? ((const tr_table_var *)var->object)->place : (tr_table_segment){.shard_count = TR_SHARDS};
 }
 
 bool tr_table_var_is_bound(const tr_var *var)

@@ -38,6 +38,7 @@ typedef struct tr_table_var {
     int                   number;     /* of the table in that job */
     tr_table_segment        place;      /* the place of the future table */
     char                 *name;       /* name of its segments, or NULL */
+    char                 *spill;      /* folder of its rows on disk, or NULL */
     uint64_t              updates;    /* number of updates that were begun */
     uint64_t              before;     /* of these: updates before this job */
     tr_rows_merge         merge;
@@ -45,12 +46,14 @@ typedef struct tr_table_var {
     uint64_t              tile_program, tile_revision;
 } tr_table_var;
 
-/* Put a new, empty object into the variable. The name of the place is copied. */
+/* Put a new, empty object into the variable. The texts of the place are copied. */
 tr_status tr_table_var_set(tr_var *var, const tr_table_config *config, const tr_table_segment *place);
 /* Put an object whose rows lie in files into the variable. It owns `mapped`, also on failure. */
 tr_status tr_table_var_map(tr_var *var, tr_mapped_table *mapped);
 /* Put an object into the variable whose rows are in the job from now on, in table `number`. */
 tr_status tr_table_var_bind(tr_var *var, const tr_table_config *config, const tr_table_source *source, tr_weak *job, int number);
+/* The place of the variable's table. NULL and other variables: all rows in memory that ends with the process. */
+tr_table_segment tr_table_var_place(const tr_var *var);
 /* Are the variable's rows in a job? NULL and other variables have none. */
 bool      tr_table_var_is_bound(const tr_var *var);
 /* The job of a bound table. TR_EINVAL: it is over, or this process is a forked child. */

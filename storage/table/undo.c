@@ -1,7 +1,7 @@
 /* undo.c - see undo.h. The log is a list of (slot, row); entries count when they are complete. */
 #include "storage/table/undo.h"
 
-#include "storage/table/slots.h"
+#include "storage/slots/slots.h"
 #include "storage/util/row_copy.h"
 
 #include <stdatomic.h>

@@ -72,12 +72,13 @@ static void commit(void *self, const tr_commit *commit, bool is_update)
     look_at(commit->settled, TRAINERS * sizeof *commit->settled);
 }
 
-static void rows_of(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out, uint32_t *hints)
+static tr_status rows_of(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out, uint32_t *hints)
 {
     (void)self, (void)index;
     look_at(keys, (uint64_t)n * sizeof *keys);
     memset(out, 0, (size_t)n * ROW);
     memset(hints, 0, (size_t)n * sizeof *hints);
+    return TR_OK;
 }
 
 static tr_status read_rows(void *self, uint32_t index, uint32_t shard, bool are_candidates, uint32_t since, void **out, uint64_t *bytes)

@@ -6,7 +6,7 @@
 #include "tests/support/expect.h"
 
 #include "pserver/store/server_part.h"
-#include "storage/table/slots.h"
+#include "storage/slots/slots.h"
 
 #include <math.h>
 

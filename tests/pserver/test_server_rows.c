@@ -7,7 +7,7 @@
 enum { WIDTH = TABLE_WIDTH, HINT = 1000 };
 
 /* A server with one table of two float32 a row, whose row of key k is {k, k} in slot k + HINT; no blocks. */
-static void rows_of(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out, uint32_t *hints)
+static tr_status rows_of(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out, uint32_t *hints)
 {
     float *rows = out;
 
@@ -17,6 +17,7 @@ static void rows_of(void *self, uint32_t index, const int64_t *keys, int64_t n, 
         rows[2 * i] = rows[2 * i + 1] = (float)keys[i];
         hints[i] = (uint32_t)keys[i] + HINT;
     }
+    return TR_OK;
 }
 
 static tr_rows_update told;

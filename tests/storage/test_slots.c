@@ -2,7 +2,7 @@
 #include "tests/support/expect.h"
 #include "tests/support/table_check.h"
 
-#include "storage/table/slots_state.h"
+#include "storage/slots/slots_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "framework/tensors/random.h"
 #include "kernels/math/tools/cast.h"
 #include "storage/table/first_values.h"
-#include "storage/table/slots_state.h"
+#include "storage/slots/slots_state.h"
 #include "storage/table/table_report.h"
 #include "storage/table/table_state.h"
 

@@ -4,7 +4,7 @@
 #include "tests/support/table_rig.h"
 
 #include "framework/tensors/random.h"
-#include "storage/table/slots_state.h"
+#include "storage/slots/slots_state.h"
 #include "storage/table/table_state.h"
 
 #include <stdlib.h>

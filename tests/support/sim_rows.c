@@ -56,7 +56,7 @@ static const float *rows_of(const sim_place *p)
 }
 
 /* A row's place is its key. */
-void sim__store_rows(void *self, uint32_t table, const int64_t *keys, int64_t n, void *out, uint32_t *hints)
+tr_status sim__store_rows(void *self, uint32_t table, const int64_t *keys, int64_t n, void *out, uint32_t *hints)
 {
     const sim_place *p = self;
 
@@ -65,6 +65,7 @@ void sim__store_rows(void *self, uint32_t table, const int64_t *keys, int64_t n,
         memcpy((char *)out + i * ROW_BYTES, rows_of(p) + keys[i] * SIM_WIDTH, ROW_BYTES);
         hints[i] = (uint32_t)keys[i];
     }
+    return TR_OK;
 }
 
 tr_status sim__store_rows_before(void *self, uint32_t table, const int64_t *keys, int64_t n, void *out)

@@ -218,7 +218,7 @@ int64_t   sim__bound(const sim_job *job);
 
 /* sim_rows.c */
 void      sim__first_rows(const sim_job *job, float *rows);
-void      sim__store_rows(void *self, uint32_t table, const int64_t *keys, int64_t n, void *out, uint32_t *hints);
+tr_status sim__store_rows(void *self, uint32_t table, const int64_t *keys, int64_t n, void *out, uint32_t *hints);
 tr_status sim__store_rows_before(void *self, uint32_t table, const int64_t *keys, int64_t n, void *out);
 void      sim__apply_rows(sim_place *p);
 /* Ask for the rows of the step that comes; push those of the one that is being made. */

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "storage/table/slots_state.h"
+#include "storage/slots/slots_state.h"
 #include "storage/table/table_state.h"
 
 tr_status tr_slots_check(const tr_slots *slots)

@@ -8,6 +8,7 @@
 #include "framework/base/status.h"
 #include "framework/tensors/scope.h"
 #include "pserver/trireme_rows.h"
+#include "storage/table/table_var.h"
 #include "trainer/checkpoints/checkpoint_setup.h"
 #include "trainer/job/accumulators.h"
 
@@ -80,10 +81,22 @@ typedef struct lists {
     tr_checkpoint_item *own;
 } lists;
 
+/* The servers would have the rows, and no folder for them. */
+static tr_status check_place(const tr_scope *scope, const char *table)
+{
+    const tr_table_segment place = tr_table_var_place(tr_scope_find(scope, table));
+
+    if (!place.spill)
+        return TR_OK;
+    return tr_fail(TR_EUNSUPPORTED, "table '%s' has rows on disk (spill='%s'): only a table of one process can have them yet. In a job its "
+                   "rows must fit the servers' memory: leave out memory and spill, and start more servers", table, place.spill);
+}
+
 static tr_status fill_spec(tr_job_spec *spec, lists *l, const tr_partition *p, tr_checkpoint_manager *manager, tr_scope *scope,
                            tr_program *program)
 {
     for (int i = 0; i < p->table_count; i++) {
+        TR_TRY(check_place(scope, p->tables[i]));
         TR_TRY(tr_job_describe_table(&l->tables[i], scope, p->tables[i]));
         tr_checkpoint_setup_table(&l->tables[i], manager);
     }

@@ -328,7 +328,7 @@ static tr_status read_rows(const tr_server *server, const tr__trainer *trainer, 
 
     if (tr__pulls_wants_before(server, trainer, p->step))
         return store->rows_before(store->self, p->table, p->key, p->count, out);
-    store->rows(store->self, p->table, p->key, p->count, out, p->hint);
+    TR_TRY(store->rows(store->self, p->table, p->key, p->count, out, p->hint));
     p->has_hints = true;
     return TR_OK;
 }

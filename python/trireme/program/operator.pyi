@@ -802,7 +802,8 @@ lookup_sparse_table_grad: Callable[..., Any]
 def lookup_sparse_table_init(*, Out: Output = ..., dtype: DTypeLike = 5, width: int, init: str = 'constant',
                              a: float = 0.0, b: float = 0.0, seed: int = 0, state_values: Sequence[float] = (),
                              entry_count: int = 0, entry_probability: float = 1.0, max_age: int = 0,
-                             keep_count: int = 0, max_rows: int = 0, **common: Unpack[Common]) -> Variable:
+                             keep_count: int = 0, max_rows: int = 0, memory: int = 0, spill: str = '',
+                             **common: Unpack[Common]) -> Variable:
     """Makes an empty sparse table of rows by int64 keys."""
 
 def lookup_sparse_table_update(W: Slot, Grad: Slot, Numbers: Slot | None = None, *, sub_block: Block | int, param: str,

@@ -1,5 +1,5 @@
 /* slots_shards.c - the slots of one virtual shard. */
-#include "storage/table/slots_state.h"
+#include "storage/slots/slots_state.h"
 
 #include <stdlib.h>
 
@@ -22,7 +22,8 @@ static tr_status append(uint32_t **list, uint64_t *capacity, uint64_t *count, ui
 }
 
 /* Go through the regions of the shard. The last bits of a tag say whether it is of this shard. */
-tr_status tr_slots_of_shard(uint32_t **list, uint64_t *capacity, uint64_t *count, const tr_slots *slots, uint32_t shard)
+tr_status tr__slots_entries_of_shard(uint32_t **list, uint64_t *capacity, uint64_t *count, const tr_slots *slots, uint32_t shard,
+                                     uint64_t used)
 {
     const tr__slots_head *h = slots->head;
     const uint64_t        first = (uint64_t)shard << (64 - TR__SHARD_BITS), last = first + (((uint64_t)1 << (64 - TR__SHARD_BITS)) - 1);
@@ -36,8 +37,13 @@ tr_status tr_slots_of_shard(uint32_t **list, uint64_t *capacity, uint64_t *count
     for (uint64_t at = tr__slots_home(h, low); at <= end || slots->entry[at]; at++) {
         const uint64_t entry = slots->entry[at];
         const uint32_t tag = tr__slots_entry_tag(entry);
-        if ((tag & slots->shard_mask) == mine && tag >= low && tag <= high && entry && tr__slots_entry_slot(entry) < h->used)
+        if ((tag & slots->shard_mask) == mine && tag >= low && tag <= high && entry && tr__slots_entry_slot(entry) < used)
             TR_TRY(append(list, capacity, count, tr__slots_entry_slot(entry), shard));
     }
     return TR_OK;
+}
+
+tr_status tr_slots_of_shard(uint32_t **list, uint64_t *capacity, uint64_t *count, const tr_slots *slots, uint32_t shard)
+{
+    return tr__slots_entries_of_shard(list, capacity, count, slots, shard, slots->head->used);
 }

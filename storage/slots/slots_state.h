@@ -1,8 +1,8 @@
 /* slots_state.h - the inside of slots, shared by slots.c (life, rows), slots_index.c (changes of the index), slots_find.c (looking up) and
- * slots_shards.c (going through a shard). */
+ * slots_shards.c (going through a shard). tag_index.c has an index without rows. */
 #pragma once
 
-#include "storage/table/slots.h"
+#include "storage/slots/slots.h"
 
 #include "framework/base/compiler.h"
 #include "framework/tensors/random.h"
@@ -117,6 +117,11 @@ static inline uint64_t tr__slots_home(const tr__slots_head *h, uint32_t tag)
     return tr__slots_home_by(by[tag >= h->boundary], tag);      /* the CPU would predict a branch in only half of all cases */
 }
 
+static inline uint64_t tr__slots_entry(uint32_t tag, uint32_t slot)
+{
+    return (uint64_t)tag << 32 | (slot + 1);
+}
+
 static inline uint32_t tr__slots_entry_tag(uint64_t entry)
 {
     return (uint32_t)(entry >> 32);
@@ -140,3 +145,6 @@ bool      tr__slots_is_index(const tr_slots *s);
 
 /* slots_find.c: find the slot of a key with this tag, from this place on; TR_SLOT_NONE: there is none. */
 uint32_t tr__slots_look_up(const tr_slots *s, int64_t key, uint32_t tag, uint64_t at);
+/* slots_shards.c: list the slots of a shard, as far as they are below `used`. */
+tr_status tr__slots_entries_of_shard(uint32_t **list, uint64_t *capacity, uint64_t *count, const tr_slots *s, uint32_t shard,
+                                     uint64_t used);

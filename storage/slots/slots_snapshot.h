@@ -8,7 +8,7 @@
  * each shard once. */
 #pragma once
 
-#include "storage/table/slots.h"
+#include "storage/slots/slots.h"
 
 typedef struct tr_slots_snapshot tr_slots_snapshot;
 

@@ -1,5 +1,5 @@
 /* slots_find.c - looks keys up in batches, so that many cache misses are under way at a time. */
-#include "storage/table/slots_state.h"
+#include "storage/slots/slots_state.h"
 
 #ifdef __SSE2__
 #include <immintrin.h>

@@ -3,7 +3,7 @@
  *
  * The reader holds the lock for some rows at a time, and lets a waiting owner go first. A row whose bit is clear does not change while
  * it is read, because the owner first keeps its content and sets the bit under the lock. */
-#include "storage/table/slots_snapshot.h"
+#include "storage/slots/slots_snapshot.h"
 
 #include "framework/base/compiler.h"
 

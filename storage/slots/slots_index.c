@@ -1,5 +1,5 @@
 /* slots_index.c - changes the index, which is in the order of tags: adds and removes entries, and makes it larger in place. */
-#include "storage/table/slots_state.h"
+#include "storage/slots/slots_state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,11 +7,6 @@
 enum { MOVE = 24 };                   /* places that each insertion examines while the index grows */
 /* A region is crowded when more than 15/16 of its places and 16 more are taken. In a large index chance does not get there. */
 enum { CROWDED = 16, CROWDED_MORE = 16 };
-
-static uint64_t make_entry(uint32_t tag, uint32_t slot)
-{
-    return (uint64_t)tag << 32 | (slot + 1);
-}
 
 /* Lay an entry into its place. The last place stays empty, because searches end there. A damaged index may have no place for the entry:
  * then the row is not found. */
@@ -34,7 +29,7 @@ void tr__slots_put(tr_slots *s, uint32_t tag, uint32_t slot)
     tr__slots_head *h = s->head;
     const uint64_t  places = h->capacity >> TR__REGION_BITS;
 
-    lay(s, make_entry(tag, slot));
+    lay(s, tr__slots_entry(tag, slot));
     s->is_crowded = ++h->region[tr__slots_region(tag)] > places - places / CROWDED + CROWDED_MORE;
 }
 
@@ -132,7 +127,7 @@ tr_status tr__slots_reserve_index(tr_slots *s)
 void tr__slots_take(tr_slots *s, uint32_t tag, uint32_t slot)
 {
     tr__slots_head          *h = s->head;
-    const uint64_t entry = make_entry(tag, slot);
+    const uint64_t entry = tr__slots_entry(tag, slot);
     uint64_t       at = tr__slots_home(h, tag);
 
     while (s->entry[at] && s->entry[at] != entry)

@@ -1,5 +1,5 @@
 /* slots.c - the life of slots, and their rows. */
-#include "storage/table/slots_state.h"
+#include "storage/slots/slots_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,0 +1,79 @@
+/* cold.h - rows that lie on disk: records of one size in a file, and an index of them in memory.
+ *
+ * The file is a log of blocks of 1 MiB. Rows are appended, many at a time, and are never changed in their place. A block without live
+ * records is free: its room goes back to the file system, and it is used again first. When less than half of the file is live, the live
+ * records of the emptiest block are appended again (tr_cold_tidy). So the file has at most twice the bytes of the live records and some
+ * blocks more.
+ *
+ * A record has a checksum, its number and the row. It is *indexed* when the index leads from its key to it. It is *held* when a row in
+ * memory has the same contents: then nothing needs to be written if that row becomes cold again. All others are dead.
+ *
+ * Reads and writes pass the page cache by (O_DIRECT) where the file system can do so. Otherwise the cache would take as much memory
+ * again, and it reads whole pages for each row anyway.
+ *
+ * What must stay true: one thread makes all calls, except that another one may read the snapshot. The row of a key is in memory or
+ * indexed here, never both. */
+#pragma once
+
+#include "storage/slots/tag_index.h"
+
+typedef struct tr_cold tr_cold;
+
+typedef struct tr_cold_config {
+    const char *folder;               /* of the file, which has no name: it ends with the process */
+    uint64_t    stride;               /* bytes of a row, tr_slot_row and payload */
+    uint32_t    first_shard, shard_count;
+    uint64_t    block_bytes;          /* a multiple of 4096; 0: 1 MiB, or more for long rows */
+} tr_cold_config;
+
+/* What has happened since the beginning. */
+typedef struct tr_cold_report {
+    uint64_t rows;                    /* indexed records */
+    uint64_t file_bytes;              /* of blocks in use */
+    uint64_t index_bytes;
+    uint64_t reads, read_bytes;       /* of single records, for look-ups */
+    uint64_t waited;                  /* nanoseconds that look-ups have waited for the disk */
+    uint64_t written_bytes;           /* of rows and of records that were appended again */
+    uint64_t tidied_bytes;            /* of these: appended again */
+} tr_cold_report;
+
+tr_status tr_cold_create(tr_cold **out, const tr_cold_config *config);
+void      tr_cold_free(tr_cold *cold);
+void      tr_cold_get_report(const tr_cold *cold, tr_cold_report *report);
+/* The number of indexed records. */
+uint64_t  tr_cold_count(const tr_cold *cold);
+/* Forget all records. */
+void      tr_cold_clear(tr_cold *cold);
+
+/* -- reading -- */
+
+typedef tr_status (*tr_cold_row_fn)(void *payload, uint32_t record, const tr_slot_row *row);
+
+/* Read those of these keys that are indexed, and call `each` once for every row, which is valid during the call. Keys whose slot is not
+ * TR_SLOT_NONE are skipped. `each` may take the row out (tr_cold_take). TR_EFORMAT: a record is damaged. */
+tr_status tr_cold_fetch(tr_cold *cold, const int64_t *keys, const uint32_t *slots, int64_t n, tr_cold_row_fn each, void *payload);
+/* Call `each` for all rows of one shard. */
+tr_status tr_cold_each_of_shard(tr_cold *cold, uint32_t shard, tr_cold_row_fn each, void *payload);
+
+/* -- rows come and go -- */
+
+/* Append rows; out[i] is the record of row i, which is held. TR_EIO: the disk is full, or fails; none of them is kept. */
+tr_status tr_cold_write(tr_cold *cold, uint32_t *out, const tr_slot_row *const *rows, int64_t n);
+/* A held record is indexed from now on. TR_ENOMEM: nothing has changed. */
+tr_status tr_cold_put(tr_cold *cold, int64_t key, uint32_t record);
+/* An indexed record is held from now on. */
+void      tr_cold_take(tr_cold *cold, int64_t key, uint32_t record);
+/* A held record is dead from now on. */
+void      tr_cold_drop(tr_cold *cold, uint32_t record);
+/* May this held record be indexed again? Not one from before a snapshot that is being read. */
+bool      tr_cold_may_put(const tr_cold *cold, uint32_t record);
+/* Bound the file. Records that are held and not indexed may get lost: `lost` is called for each of them. */
+tr_status tr_cold_tidy(tr_cold *cold, void (*lost)(void *payload, int64_t key, uint32_t record), void *payload);
+
+/* -- a snapshot: the records that are indexed now, read by another thread while rows come and go -- */
+
+tr_status tr_cold_snapshot_begin(tr_cold *cold);
+/* The reader has finished. Without a snapshot the call does nothing. */
+void      tr_cold_snapshot_end(tr_cold *cold);
+/* By the reader, once for each shard. */
+tr_status tr_cold_snapshot_each(tr_cold *cold, uint32_t shard, tr_cold_row_fn each, void *payload);

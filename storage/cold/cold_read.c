@@ -1,0 +1,182 @@
+/* cold_read.c - reads records, many at a time, and checks them. */
+#include "storage/cold/cold_state.h"
+#include "storage/cold/file_reads.h"
+
+#include "storage/util/crc32c.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static uint64_t now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+tr_status tr__cold_check_record(const tr_cold *cold, uint32_t record, const char *bytes)
+{
+    tr__cold_head head;
+
+    memcpy(&head, bytes, sizeof head);
+    const size_t after = sizeof head.crc;
+    if (head.record == record && head.crc == tr_crc32c(0, bytes + after, cold->record_bytes - after))
+        return TR_OK;
+    return tr_fail(TR_EFORMAT, "cold rows in folder '%s': record %u is damaged: the disk returned other bytes than were written",
+                   cold->folder, record);
+}
+
+/* -- some records at a time ---------------------------------------------------------------------------- */
+
+/* The whole pages around a record. Reads and memory are both aligned to pages. */
+static tr_file_read pages_of(const tr_cold *cold, uint32_t record, char *to)
+{
+    const uint64_t from = tr__cold_place(cold, record), first = from / TR__COLD_PAGE * TR__COLD_PAGE;
+    const uint64_t end = (from + cold->record_bytes + TR__COLD_PAGE - 1) / TR__COLD_PAGE * TR__COLD_PAGE;
+
+    return (tr_file_read){first, end - first, to};
+}
+
+static uint64_t most_pages(const tr_cold *cold)
+{
+    return (cold->record_bytes / TR__COLD_PAGE + 2) * TR__COLD_PAGE;
+}
+
+/* How many records are read at a time: enough to keep a disk busy, in little memory. */
+static uint64_t at_a_time(const tr_cold *cold, bool is_quiet)
+{
+    enum { MOST = 512, QUIET = 128, MEMORY = 4 << 20 };
+    const uint64_t fit = MEMORY / most_pages(cold), most = is_quiet ? QUIET : MOST;
+
+    return fit < 1 ? 1 : fit < most ? fit : most;
+}
+
+static tr_status read_some(tr_cold *cold, tr_file_read *reads, char *memory, const uint32_t *records, uint64_t count, bool is_quiet)
+{
+    const uint64_t begun = now();
+    uint64_t       bytes = 0;
+
+    for (uint64_t i = 0; i < count; i++) {
+        reads[i] = pages_of(cold, records[i], memory + bytes);
+        bytes += reads[i].bytes;
+    }
+    TR_TRY(tr_file_reads_run(cold->file, cold->folder, reads, (int64_t)count));
+    if (is_quiet)
+        return TR_OK;
+    cold->report.reads += count;
+    cold->report.read_bytes += bytes;
+    cold->report.waited += now() - begun;
+    return TR_OK;
+}
+
+static tr_status hand_over(tr_cold *cold, const tr__cold_reading *what, const tr_file_read *reads, uint64_t from, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        const uint32_t     record = what->records[from + i];
+        const char        *bytes = reads[i].to + tr__cold_place(cold, record) % TR__COLD_PAGE;
+        const tr_slot_row *row = (const tr_slot_row *)(const void *)(bytes + sizeof(tr__cold_head));
+        TR_TRY(tr__cold_check_record(cold, record, bytes));
+        if (!what->wants || what->wants(what->wants_payload, from + i, row))
+            TR_TRY(what->each(what->payload, record, row));
+    }
+    return TR_OK;
+}
+
+tr_status tr__cold_read(tr_cold *cold, const tr__cold_reading *what)
+{
+    const uint64_t most = at_a_time(cold, what->is_quiet), room = most < what->count ? most : what->count;
+    char          *memory = aligned_alloc(TR__COLD_PAGE, (room + !room) * most_pages(cold));
+    tr_file_read  *reads = malloc((room + 1) * sizeof *reads);
+    tr_status      status = TR_OK;
+
+    if (!memory || !reads)
+        status = tr_fail(TR_ENOMEM, "cold rows: no memory to read %llu records", (unsigned long long)room);
+    for (uint64_t from = 0; from < what->count && status == TR_OK; from += most) {
+        const uint64_t count = what->count - from < most ? what->count - from : most;
+        status = read_some(cold, reads, memory, what->records + from, count, what->is_quiet);
+        if (status == TR_OK)
+            status = hand_over(cold, what, reads, from, count);
+    }
+    free(reads);
+    free(memory);
+    return status;
+}
+
+/* == by key ========================================================================================= */
+
+static int by_record(const void *a, const void *b)
+{
+    const tr_tag_candidate *x = a, *y = b;
+
+    if (x->record != y->record)
+        return x->record < y->record ? -1 : 1;
+    return (x->key > y->key) - (x->key < y->key);
+}
+
+/* Candidates in the order of records, and the places among them where a record comes first. */
+typedef struct looked_up {
+    const tr_tag_candidate *found;
+    uint64_t                 count;
+    const uint64_t          *first;   /* of record i of those that are read */
+} looked_up;
+
+/* Does one of the keys that may have the record own it? */
+static bool is_wanted(void *payload, uint64_t at, const tr_slot_row *row)
+{
+    const looked_up *of = payload;
+    uint64_t         i = of->first[at];
+
+    for (const uint32_t record = of->found[i].record; i < of->count && of->found[i].record == record; i++)
+        if (of->found[i].key == row->key)
+            return true;
+    return false;
+}
+
+/* Read each record once, however many keys it may belong to. */
+static tr_status read_candidates(tr_cold *cold, uint64_t found, tr_cold_row_fn each, void *payload)
+{
+    uint64_t *first = malloc(found * sizeof *first);
+    uint32_t *records = malloc(found * sizeof *records);
+    uint64_t  count = 0;
+
+    if (!first || !records) {
+        free(first);
+        free(records);
+        return tr_fail(TR_ENOMEM, "cold rows: no memory to read %llu records", (unsigned long long)found);
+    }
+    qsort(cold->found, found, sizeof *cold->found, by_record);
+    for (uint64_t i = 0; i < found; i++)
+        if (!i || cold->found[i].record != cold->found[i - 1].record) {
+            first[count] = i;
+            records[count++] = cold->found[i].record;
+        }
+    looked_up       of = {cold->found, found, first};
+    const tr_status status = tr__cold_read(cold, &(tr__cold_reading){records, count, is_wanted, &of, each, payload, false});
+    free(first);
+    free(records);
+    return status;
+}
+
+tr_status tr_cold_fetch(tr_cold *cold, const int64_t *keys, const uint32_t *slots, int64_t n, tr_cold_row_fn each, void *payload)
+{
+    uint64_t found = 0;
+
+    TR_TRY(tr__cold_check_process(cold));
+    TR_TRY(tr_tag_index_find(&cold->found, &cold->found_capacity, &found, cold->index, keys, slots, n));
+    return found ? read_candidates(cold, found, each, payload) : TR_OK;
+}
+
+tr_status tr_cold_each_of_shard(tr_cold *cold, uint32_t shard, tr_cold_row_fn each, void *payload)
+{
+    uint32_t *records = NULL;
+    uint64_t  capacity = 0, count = 0;
+
+    TR_TRY(tr__cold_check_process(cold));
+    tr_status status = tr_tag_index_of_shard(&records, &capacity, &count, cold->index, shard);
+    if (status == TR_OK)
+        status = tr__cold_read(cold, &(tr__cold_reading){records, count, NULL, NULL, each, payload, true});
+    free(records);
+    return status;
+}

@@ -1,0 +1,79 @@
+/* cold_snapshot.c - the cold rows of one moment. Records never change in their place. So it is enough to keep all blocks of that moment,
+ * and to remember which records have left the index since. */
+#include "storage/cold/cold_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+tr_status tr_cold_snapshot_begin(tr_cold *cold)
+{
+    tr_cold_snapshot_end(cold);
+    tr__cold_snapshot *snapshot = calloc(1, sizeof *snapshot);
+    if (!snapshot)
+        return tr_fail(TR_ENOMEM, "cold rows: no memory for a snapshot");
+    pthread_mutex_init(&snapshot->lock, NULL);
+    for (uint32_t i = 0; i < cold->blocks; i++)
+        cold->block[i].is_old = cold->block[i].is_used;
+    cold->tail = TR__COLD_NONE;                        /* later records lie in later blocks */
+    cold->snapshot = snapshot;
+    return TR_OK;
+}
+
+void tr_cold_snapshot_end(tr_cold *cold)
+{
+    if (!cold->snapshot)
+        return;
+    for (int i = 0; i < TR_SHARDS; i++)
+        free(cold->snapshot->shard[i].records);
+    pthread_mutex_destroy(&cold->snapshot->lock);
+    free(cold->snapshot);
+    cold->snapshot = NULL;
+    for (uint32_t i = 0; i < cold->blocks; i++) {
+        const bool is_empty = cold->block[i].is_old && !cold->block[i].live;
+        cold->block[i].is_old = false;
+        if (is_empty)
+            tr__cold_free_block(cold, i);
+    }
+}
+
+static bool was_there(const tr_cold *cold, uint32_t record)
+{
+    return cold->block[tr__cold_block_of(cold, record)].is_old;
+}
+
+/* List the shard's records of that moment: those that the index still has, and those that were taken since. The lock is held. */
+static tr_status list_records(tr_cold *cold, uint32_t shard, uint32_t **list, uint64_t *count)
+{
+    tr__cold_taken *taken = &cold->snapshot->shard[shard];
+    uint64_t        capacity = 0, all = 0;
+
+    *count = 0;
+    TR_TRY(tr_tag_index_of_shard(list, &capacity, &all, cold->index, shard));
+    for (uint64_t i = 0; i < all; i++)
+        if (was_there(cold, (*list)[i]))
+            (*list)[(*count)++] = (*list)[i];
+    uint32_t *grown = realloc(*list, (*count + taken->count + 1) * sizeof *grown);
+    if (!grown || cold->snapshot->is_lost)
+        return tr_fail(TR_ENOMEM, "cold rows: no memory for the rows of shard %u", shard);
+    *list = grown;
+    if (taken->count)
+        memcpy(grown + *count, taken->records, taken->count * sizeof *grown);
+    *count += taken->count;
+    free(taken->records);
+    *taken = (tr__cold_taken){.is_read = true};
+    return TR_OK;
+}
+
+tr_status tr_cold_snapshot_each(tr_cold *cold, uint32_t shard, tr_cold_row_fn each, void *payload)
+{
+    uint32_t *records = NULL;
+    uint64_t  count = 0;
+
+    pthread_mutex_lock(&cold->snapshot->lock);
+    tr_status status = list_records(cold, shard, &records, &count);
+    pthread_mutex_unlock(&cold->snapshot->lock);
+    if (status == TR_OK)
+        status = tr__cold_read(cold, &(tr__cold_reading){records, count, NULL, NULL, each, payload, true});
+    free(records);
+    return status;
+}

@@ -1,0 +1,86 @@
+/* cold_state.h - the inside of cold rows, shared by cold.c (life, blocks of the file), cold_read.c, cold_write.c and cold_snapshot.c. */
+#pragma once
+
+#include "storage/cold/cold.h"
+
+#include <pthread.h>
+
+enum { TR__COLD_PAGE = 4096 };        /* reads and writes that pass the page cache by begin and end at multiples of it */
+#define TR__COLD_NONE UINT32_MAX      /* no block */
+
+/* On disk, before the row. */
+typedef struct tr__cold_head {
+    uint32_t crc;                     /* CRC-32C of the record after this field */
+    uint32_t record;
+} tr__cold_head;
+
+typedef struct tr__cold_block {
+    uint32_t live;                    /* records that are indexed or held */
+    bool     is_used;                 /* else it is free */
+    bool     is_old;                  /* a snapshot that is being read may need its records */
+} tr__cold_block;
+
+/* Records of a shard that were indexed when the snapshot began, and have been taken since. */
+typedef struct tr__cold_taken {
+    uint32_t *records;
+    uint64_t  count, capacity;
+    bool      is_read;                /* the shard was read: remember nothing more */
+} tr__cold_taken;
+
+typedef struct tr__cold_snapshot {
+    pthread_mutex_t lock;             /* held while the index changes, and while the reader lists a shard */
+    tr__cold_taken  shard[TR_SHARDS];
+    bool            is_lost;          /* there was no memory to remember a record */
+} tr__cold_snapshot;
+
+struct tr_cold {
+    tr_cold_config     config;
+    char              *folder;
+    char              *path;          /* in messages */
+    int                file;
+    pid_t              pid;           /* a forked child shares the file, and must not use it */
+    tr_tag_index     *index;
+    uint64_t           record_bytes, block_bytes;
+    uint32_t           per_block;     /* records of a block */
+    tr__cold_block    *block;
+    uint32_t           blocks, block_capacity;      /* blocks of the file */
+    uint32_t          *free;          /* numbers of free blocks */
+    uint32_t           free_count;
+    uint32_t           tail, filled;  /* the block to which rows are appended, and its records; TR__COLD_NONE: a new one is begun */
+    char              *tail_bytes;    /* its contents, aligned to a page */
+    tr_tag_candidate *found;         /* memory of look-ups */
+    uint64_t           found_capacity;
+    tr__cold_snapshot *snapshot;      /* while it is read; else NULL */
+    tr_cold_report     report;        /* what has happened */
+};
+
+static inline uint32_t tr__cold_block_of(const tr_cold *cold, uint32_t record)
+{
+    return record / cold->per_block;
+}
+
+static inline uint64_t tr__cold_place(const tr_cold *cold, uint32_t record)
+{
+    return (uint64_t)tr__cold_block_of(cold, record) * cold->block_bytes + record % cold->per_block * cold->record_bytes;
+}
+
+/* TR_EUNSUPPORTED: this is a forked child of the process that has the rows. */
+tr_status tr__cold_check_process(const tr_cold *cold);
+/* Begin a new block at the tail. */
+tr_status tr__cold_begin_block(tr_cold *cold);
+/* A block without live records becomes free. */
+void      tr__cold_free_block(tr_cold *cold, uint32_t block);
+/* Check a record that was read. */
+tr_status tr__cold_check_record(const tr_cold *cold, uint32_t record, const char *bytes);
+/* Read records, in any order, and call `each` for those that `wants` wants (NULL: all). */
+typedef bool (*tr__cold_wants_fn)(void *payload, uint64_t at, const tr_slot_row *row);
+typedef struct tr__cold_reading {
+    const uint32_t   *records;
+    uint64_t          count;
+    tr__cold_wants_fn wants;
+    void             *wants_payload;
+    tr_cold_row_fn    each;
+    void             *payload;
+    bool              is_quiet;       /* not counted as look-ups, and few at a time */
+} tr__cold_reading;
+tr_status tr__cold_read(tr_cold *cold, const tr__cold_reading *what);

@@ -1,0 +1,414 @@
+/* table_spill.c - rows of a table that lie on disk: which ones, and when they come back.
+ *
+ * A row is hot, in the slots, or cold, in the log on disk. Every call of the table first brings the rows of its keys: cold ones are read
+ * together and become hot. When there would be more hot rows than the table's memory has room for, a clock hand goes over the slots: a row
+ * that no call has used since the hand passed it becomes cold. If it has changed since it was read, it is appended to the log. Otherwise
+ * its record on disk is used again.
+ *
+ * What must stay true: rows become cold in tr__spill_bring alone, and never those of its keys. So the slots of a call stay valid until the
+ * next call. Look-ups of several threads take turns. */
+#include "framework/threads/threadpool.h"
+#include "storage/table/table_state.h"
+#include "storage/util/buffer.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_RECORD UINT32_MAX
+
+struct tr__spill {
+    tr_cold        *cold;
+    uint64_t        most;             /* hot rows */
+    uint64_t        batch;            /* rows that become cold at a time, so that writes are large */
+    /* of each slot: */
+    uint8_t        *used;             /* the call that used it last; 0: none since the hand passed */
+    uint32_t       *record;           /* the record that has the same contents */
+    uint64_t        capacity;
+    uint8_t         call;             /* number of this call, 1 to 255 and again from 1 */
+    uint64_t        hand;
+    uint32_t       *slots;            /* memory for a call: the slots of its keys */
+    int64_t         slots_capacity;
+    uint64_t        looked_up, found_hot;
+    pthread_mutex_t lock;
+};
+
+/* == life ======================================================================================== */
+
+/* The index of a row takes about eleven bytes, and this file keeps five more. */
+static uint64_t rows_in(uint64_t memory, uint64_t stride)
+{
+    enum { BESIDE = 16 };
+    const uint64_t rows = memory / (stride + BESIDE);
+
+    return rows ? rows : 1;
+}
+
+/* Small tables have small blocks, so that their files are bounded as well. */
+static uint64_t block_bytes(uint64_t memory)
+{
+    enum { PAGE = 4096, SHARE = 64, MOST = 1 << 20 };
+    const uint64_t bytes = memory / SHARE / PAGE * PAGE;
+
+    return bytes < PAGE ? PAGE : bytes > MOST ? MOST : bytes;
+}
+
+static tr_status check(const tr_table *t, const tr_table_segment *place)
+{
+    const tr_table_config *c = &t->config;
+
+    if (c->max_age || c->max_rows)
+        return tr_fail(TR_EUNSUPPORTED, "table: rows that lie on disk (spill) are not removed by max_age or max_rows yet: leave out one or "
+                       "the other");
+    if (place->name)
+        return tr_fail(TR_EUNSUPPORTED, "table: rows of a server lie in memory; only a table of one process can have rows on disk (spill) "
+                       "yet");
+    return TR_OK;
+}
+
+tr_status tr__spill_new(tr__spill **out, const tr_table *table, const tr_table_segment *place)
+{
+    const tr_cold_config config = {place->spill, table->stride, place->first_shard, place->shard_count, block_bytes(place->memory)};
+
+    *out = NULL;
+    if (!place->spill)
+        return TR_OK;
+    TR_TRY(check(table, place));
+    tr__spill *spill = calloc(1, sizeof *spill);
+    if (!spill)
+        return tr_fail(TR_ENOMEM, "table: no memory");
+    spill->most = rows_in(place->memory, table->stride);
+    spill->batch = config.block_bytes / table->stride < spill->most / 8 ? config.block_bytes / table->stride : spill->most / 8;
+    spill->call = 1;
+    pthread_mutex_init(&spill->lock, NULL);
+    const tr_status status = tr_cold_create(&spill->cold, &config);
+    if (status == TR_OK)
+        *out = spill;
+    else
+        tr__spill_free(spill);
+    return status;
+}
+
+void tr__spill_free(tr__spill *spill)
+{
+    if (!spill)
+        return;
+    tr_cold_free(spill->cold);
+    pthread_mutex_destroy(&spill->lock);
+    free(spill->used);
+    free(spill->record);
+    free(spill->slots);
+    free(spill);
+}
+
+/* == what is known of slots ========================================================================= */
+
+static tr_status reserve_slots(tr__spill *s, uint64_t slots)
+{
+    if (slots <= s->capacity)
+        return TR_OK;
+    const uint64_t capacity = slots + slots / 4;
+    uint8_t       *used = realloc(s->used, capacity);
+    if (used)
+        s->used = used;
+    uint32_t *record = used ? realloc(s->record, capacity * sizeof *record) : NULL;
+    if (!record)
+        return tr_fail(TR_ENOMEM, "table: no memory to remember the use of %llu rows", (unsigned long long)capacity);
+    s->record = record;
+    memset(used + s->capacity, 0, capacity - s->capacity);
+    for (uint64_t i = s->capacity; i < capacity; i++)
+        record[i] = NO_RECORD;
+    s->capacity = capacity;
+    return TR_OK;
+}
+
+static void lose_record(tr__spill *s, uint32_t slot)
+{
+    if (s->record[slot] == NO_RECORD)
+        return;
+    tr_cold_drop(s->cold, s->record[slot]);
+    s->record[slot] = NO_RECORD;
+}
+
+void tr__spill_made(tr_table *table, uint32_t slot)
+{
+    if (table->spill)
+        table->spill->used[slot] = table->spill->call;
+}
+
+void tr__spill_change(tr_table *table, const uint32_t *slots, int64_t n)
+{
+    for (int64_t i = 0; table->spill && i < n; i++)
+        if (slots[i] != TR_SLOT_NONE)
+            lose_record(table->spill, slots[i]);
+}
+
+void tr__spill_remove(tr_table *table, uint32_t slot)
+{
+    if (!table->spill)
+        return;
+    lose_record(table->spill, slot);
+    table->spill->used[slot] = 0;
+}
+
+/* == rows become cold ================================================================================ */
+
+/* A block that held this record is tidied away. */
+static void lost_record(void *payload, int64_t key, uint32_t record)
+{
+    const tr_table *t = payload;
+    const uint32_t  slot = tr_slots_find_one(t->slots, key);
+
+    if (slot != TR_SLOT_NONE && t->spill->record[slot] == record)
+        t->spill->record[slot] = NO_RECORD;
+}
+
+/* The row of the slot has this record, which is held. */
+static tr_status make_cold(tr_table *t, uint32_t slot, uint32_t record)
+{
+    TR_TRY(tr_cold_put(t->spill->cold, tr__table_row(t, slot)->key, record));
+    t->spill->record[slot] = NO_RECORD;
+    t->spill->used[slot] = 0;
+    tr__table_take_out(t, t->slots, slot);
+    return TR_OK;
+}
+
+static tr_status write_rows(tr_table *t, const uint32_t *slots, const tr_slot_row **rows, uint32_t *records, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        rows[i] = tr__table_row(t, slots[i]);
+    TR_TRY(tr_cold_write(t->spill->cold, records, rows, n));
+    for (int64_t i = 0; i < n; i++) {
+        const tr_status status = make_cold(t, slots[i], records[i]);
+        if (status == TR_OK)
+            continue;
+        for (; i < n; i++)
+            tr_cold_drop(t->spill->cold, records[i]);
+        return status;
+    }
+    return TR_OK;
+}
+
+/* The next slot whose row no call has used since the hand passed it. *steps: slots that the hand may still pass. */
+static uint32_t next_victim(const tr_table *t, uint64_t *steps)
+{
+    tr__spill     *s = t->spill;
+    const uint64_t used = tr_slots_used(t->slots);
+
+    for (; *steps; --*steps) {
+        const uint32_t slot = (uint32_t)(s->hand < used ? s->hand : 0);
+        s->hand = (uint64_t)slot + 1;
+        if (s->used[slot] == s->call || !(tr__table_row(t, slot)->mark & TR_SLOT_LIVES))
+            continue;
+        if (!s->used[slot])
+            return slot;
+        s->used[slot] = 0;
+    }
+    return TR_SLOT_NONE;
+}
+
+enum { AT_A_TIME = 1024 };
+
+/* Let some rows become cold. Those that must be written are collected. Returns by *count how many became cold. */
+static tr_status cool_some(tr_table *t, uint64_t wanted, uint64_t *steps, uint64_t *count)
+{
+    tr__spill         *s = t->spill;
+    uint32_t           slots[AT_A_TIME], records[AT_A_TIME];
+    const tr_slot_row *rows[AT_A_TIME];
+    int64_t            changed = 0;
+
+    *count = 0;
+    while (*count + (uint64_t)changed < wanted && changed < AT_A_TIME) {
+        const uint32_t slot = next_victim(t, steps);
+        if (slot == TR_SLOT_NONE)
+            break;
+        if (s->record[slot] != NO_RECORD && tr_cold_may_put(s->cold, s->record[slot])) {
+            TR_TRY(make_cold(t, slot, s->record[slot]));
+            ++*count;
+            continue;
+        }
+        lose_record(s, slot);
+        s->used[slot] = s->call;                       /* the hand must not choose it twice */
+        slots[changed++] = slot;
+    }
+    TR_TRY(write_rows(t, slots, rows, records, changed));
+    *count += (uint64_t)changed;
+    return TR_OK;
+}
+
+/* Make room for `more` hot rows. If all hot rows are needed now, there are more of them until the next call. */
+static tr_status make_room(tr_table *t, uint64_t more)
+{
+    tr__spill     *s = t->spill;
+    const uint64_t hot = tr_slots_count(t->slots);
+    uint64_t       steps = 2 * (uint64_t)tr_slots_used(t->slots);
+
+    if (hot + more <= s->most)
+        return TR_OK;
+    uint64_t surplus = hot + more - s->most, count = 1;
+    surplus = surplus > s->batch ? surplus : s->batch;
+    for (; surplus && count; surplus -= count < surplus ? count : surplus)
+        TR_TRY(cool_some(t, surplus, &steps, &count));
+    return tr_cold_tidy(s->cold, lost_record, t);
+}
+
+/* == rows become hot ================================================================================ */
+
+static tr_status make_hot(void *payload, uint32_t record, const tr_slot_row *row)
+{
+    tr_table          *t = payload;
+    const char        *values = (const char *)(row + 1);
+    const float       *states = (const float *)(const void *)(values + t->values_padded);
+    const tr_table_row from = {row->key, row->mark & TR__TOUCHES, row->last, values, states};
+    uint32_t           slot;
+
+    TR_TRY(tr__table_copy_row(&slot, t, &from));
+    tr_cold_take(t->spill->cold, row->key, record);
+    t->spill->record[slot] = record;
+    return TR_OK;
+}
+
+typedef struct search {
+    const tr_table *table;
+    uint32_t       *slots;
+    const int64_t  *keys;
+} search;
+
+static void find_range(void *payload, int64_t begin, int64_t end)
+{
+    const search *s = payload;
+
+    tr_slots_find(s->table->slots, s->slots + begin, s->keys + begin, end - begin);
+}
+
+static tr_status reserve_call(tr__spill *s, int64_t n)
+{
+    if (n <= s->slots_capacity)
+        return TR_OK;
+    uint32_t *slots = realloc(s->slots, (size_t)(n + n / 4) * sizeof *slots);
+    if (!slots)
+        return tr_fail(TR_ENOMEM, "table: no memory for the slots of %lld keys", (long long)n);
+    s->slots = slots;
+    s->slots_capacity = n + n / 4;
+    return TR_OK;
+}
+
+static tr_status bring(tr_table *t, const int64_t *keys, int64_t n)
+{
+    enum { MIN_KEYS = 1024 };
+    tr__spill *s = t->spill;
+    uint64_t   missing = 0;
+
+    TR_TRY(reserve_call(s, n));
+    TR_TRY(reserve_slots(s, tr_slots_used(t->slots) + (uint64_t)n));
+    tr_parallel_range(n, MIN_KEYS, find_range, &(search){t, s->slots, keys});
+    s->call = s->call == UINT8_MAX ? 1 : s->call + 1;
+    for (int64_t i = 0; i < n; i++)
+        if (s->slots[i] != TR_SLOT_NONE)
+            s->used[s->slots[i]] = s->call;
+        else
+            missing++;
+    s->looked_up += (uint64_t)n;
+    s->found_hot += (uint64_t)n - missing;
+    TR_TRY(make_room(t, missing));
+    return missing ? tr_cold_fetch(s->cold, keys, s->slots, n, make_hot, t) : TR_OK;
+}
+
+tr_status tr__spill_begin(tr_table *table, const int64_t *keys, int64_t n)
+{
+    if (!table->spill)
+        return TR_OK;
+    pthread_mutex_lock(&table->spill->lock);
+    const tr_status status = bring(table, keys, n);
+    if (status != TR_OK)
+        pthread_mutex_unlock(&table->spill->lock);
+    return status;
+}
+
+void tr__spill_end(tr_table *table)
+{
+    if (table->spill)
+        pthread_mutex_unlock(&table->spill->lock);
+}
+
+tr_status tr__spill_bring(tr_table *table, const int64_t *keys, int64_t n)
+{
+    TR_TRY(tr__spill_begin(table, keys, n));
+    tr__spill_end(table);
+    return TR_OK;
+}
+
+/* == all rows ========================================================================================== */
+
+void tr__spill_clear(tr_table *table)
+{
+    if (table->spill)
+        tr_cold_clear(table->spill->cold);
+}
+
+uint64_t tr__spill_rows(const tr_table *table)
+{
+    return table->spill ? tr_cold_count(table->spill->cold) : 0;
+}
+
+void tr__spill_report(tr_table_report *report, const tr_table *table)
+{
+    const tr__spill *s = table->spill;
+
+    if (!s)
+        return;
+    tr_cold_get_report(s->cold, &report->cold);
+    report->rows += report->cold.rows;
+    report->index_bytes += report->cold.index_bytes;
+    report->bytes += report->cold.index_bytes + s->capacity * (sizeof *s->used + sizeof *s->record);
+    report->looked_up = s->looked_up;
+    report->found_hot = s->found_hot;
+}
+
+typedef struct packing {
+    uint8_t *rows;
+    uint64_t bytes, capacity, stride;
+    uint32_t since;
+} packing;
+
+static tr_status pack_row(void *payload, uint32_t record, const tr_slot_row *row)
+{
+    packing *p = payload;
+
+    (void)record;
+    if (p->since && row->last <= p->since)
+        return TR_OK;
+    TR_TRY(tr_buffer_reserve(&p->rows, &p->capacity, p->bytes + p->stride, 1));
+    memcpy(p->rows + p->bytes, row, p->stride);
+    ((tr_slot_row *)(void *)(p->rows + p->bytes))->mark &= TR__TOUCHES;
+    p->bytes += p->stride;
+    return TR_OK;
+}
+
+tr_status tr__spill_pack(const tr_table *table, uint32_t shard, uint32_t since, bool of_snapshot, void **rows, uint64_t *bytes)
+{
+    packing p = {*rows, *bytes, *bytes, table->stride, since};
+
+    if (!table->spill)
+        return TR_OK;
+    const tr_status status = (of_snapshot ? tr_cold_snapshot_each : tr_cold_each_of_shard)(table->spill->cold, shard, pack_row, &p);
+    *rows = p.rows;
+    *bytes = p.bytes;
+    if (status == TR_OK)
+        return TR_OK;
+    free(*rows);
+    *rows = NULL;
+    *bytes = 0;
+    return status;
+}
+
+tr_status tr__spill_snapshot(const tr_table *table)
+{
+    return table->spill ? tr_cold_snapshot_begin(table->spill->cold) : TR_OK;
+}
+
+void tr__spill_snapshot_end(const tr_table *table)
+{
+    if (table->spill)
+        tr_cold_snapshot_end(table->spill->cold);
+}

@@ -1,0 +1,203 @@
+/* test_cold.c - rows on disk: what is full, damaged or another process's is an error, and loses nothing. */
+#include "tests/support/expect.h"
+
+#include "storage/cold/cold_state.h"
+
+#include "storage/cold/file_reads.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { STRIDE = 64, ROWS = 500, BLOCK = 8192 };
+
+static char        memory[ROWS][STRIDE];
+static tr_slot_row *row_of(int i) { return (tr_slot_row *)(void *)memory[i]; }
+
+static tr_cold *make_store(const char *folder)
+{
+    const tr_cold_config config = {folder, STRIDE, 0, TR_SHARDS, BLOCK};
+    tr_cold             *cold = NULL;
+
+    for (int i = 0; i < ROWS; i++) {
+        memset(memory[i], i, STRIDE);
+        row_of(i)->key = i * 7 - 100;
+    }
+    EXPECT_OK(tr_cold_create(&cold, &config));
+    return cold;
+}
+
+/* Rows [first, first + n) become cold. */
+static tr_status store(tr_cold *cold, int first, int n, uint32_t *records)
+{
+    const tr_slot_row *rows[ROWS];
+
+    for (int i = 0; i < n; i++)
+        rows[i] = row_of(first + i);
+    TR_TRY(tr_cold_write(cold, records, rows, n));
+    for (int i = 0; i < n; i++)
+        TR_TRY(tr_cold_put(cold, rows[i]->key, records[i]));
+    return TR_OK;
+}
+
+static tr_status compare(void *payload, uint32_t record, const tr_slot_row *row)
+{
+    (void)record;
+    assert_memory_equal(row, row_of((int)(row->key + 100) / 7), STRIDE);
+    ++*(int *)payload;
+    return TR_OK;
+}
+
+/* How many of all keys are found, each with its row. */
+static int count_found(tr_cold *cold)
+{
+    int64_t keys[2 * ROWS];
+    int     found = 0;
+
+    for (int i = 0; i < 2 * ROWS; i++)                 /* half of them were never stored, and some come twice */
+        keys[i] = i < ROWS ? row_of(i)->key : i % 2 ? row_of(i - ROWS)->key : 1000000 + i;
+    EXPECT_OK(tr_cold_fetch(cold, keys, NULL, 2 * ROWS, compare, &found));
+    return found;
+}
+
+TEST(rows_are_read_as_they_were_written)
+{
+    tr_cold       *cold = make_store("build");
+    uint32_t       records[ROWS];
+    tr_cold_report report;
+
+    for (int i = 0; i < ROWS; i += 50)                 /* writes that end amid pages */
+        EXPECT_OK(store(cold, i, 50, records + i));
+    assert_int_equal(count_found(cold), ROWS);
+    for (int i = 0; i < ROWS; i += 2) {
+        tr_cold_take(cold, row_of(i)->key, records[i]);
+        tr_cold_drop(cold, records[i]);
+    }
+    assert_int_equal(count_found(cold), ROWS / 2);
+    tr_cold_get_report(cold, &report);
+    assert_int_equal(report.rows, ROWS / 2);
+    assert_int_equal(report.reads, ROWS + ROWS / 2);   /* no record twice */
+    tr_cold_clear(cold);
+    assert_int_equal(count_found(cold), 0);
+    tr_cold_get_report(cold, &report);
+    assert_int_equal(report.file_bytes, 0);
+    tr_cold_free(cold);
+}
+
+static void never(void *payload, int64_t key, uint32_t record)
+{
+    (void)payload, (void)key, (void)record;
+}
+
+TEST(a_file_stays_small_while_rows_come_and_go)
+{
+    tr_cold       *cold = make_store("/dev/shm");
+    uint32_t       records[ROWS];
+    tr_cold_report report;
+
+    EXPECT_OK(store(cold, 0, ROWS, records));
+    for (int i = 0; i < 100 * ROWS; i++) {
+        const int at = (int)((unsigned)i * 7919u % ROWS);
+        tr_cold_take(cold, row_of(at)->key, records[at]);
+        tr_cold_drop(cold, records[at]);
+        EXPECT_OK(store(cold, at, 1, &records[at]));
+        if (i % 20 != 0)
+            continue;
+        EXPECT_OK(tr_cold_tidy(cold, never, NULL));
+        for (int j = 0; j < ROWS; j++)                 /* tidying has moved some */
+            while (!tr_tag_index_has(cold->index, row_of(j)->key, records[j]))
+                records[j] = records[j] + 1 < cold->blocks * cold->per_block ? records[j] + 1 : 0;
+    }
+    assert_int_equal(count_found(cold), ROWS);
+    tr_cold_get_report(cold, &report);
+    assert_in_range(report.file_bytes, BLOCK, (2 * ROWS / cold->per_block + 6) * BLOCK);
+    assert_in_range(cold->blocks, 1, 2 * ROWS / cold->per_block + 8);      /* free blocks are used again */
+    tr_cold_free(cold);
+}
+
+TEST(a_full_disk_is_an_error_that_names_the_folder)
+{
+    tr_cold      *cold = make_store("build");
+    uint32_t      records[ROWS];
+    struct rlimit old, few;
+
+    EXPECT_OK(store(cold, 0, 200, records));
+    getrlimit(RLIMIT_FSIZE, &old);
+    few = (struct rlimit){(rlim_t)cold->blocks * BLOCK, old.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &few);
+    EXPECT_FAIL(TR_EIO, "in folder 'build'", store(cold, 200, ROWS - 200, records + 200));
+    setrlimit(RLIMIT_FSIZE, &old);
+    assert_int_equal(count_found(cold), 200);
+    EXPECT_OK(store(cold, 200, ROWS - 200, records + 200));
+    assert_int_equal(count_found(cold), ROWS);
+    tr_cold_free(cold);
+}
+
+TEST(a_damaged_record_is_an_error_and_not_a_row)
+{
+    tr_cold *cold = make_store("build");
+    uint32_t records[ROWS];
+    char     path[64];
+    int      found = 0;
+
+    EXPECT_OK(store(cold, 0, ROWS, records));
+    snprintf(path, sizeof path, "/proc/self/fd/%d", cold->file);
+    const int file = open(path, O_RDWR);               /* without O_DIRECT */
+    assert_true(file >= 0);
+    assert_int_equal(pwrite(file, "?", 1, (off_t)tr__cold_place(cold, records[77]) + 40), 1);
+    close(file);
+    EXPECT_FAIL(TR_EFORMAT, "is damaged", tr_cold_fetch(cold, &row_of(77)->key, NULL, 1, compare, &found));
+    EXPECT_OK(tr_cold_fetch(cold, &row_of(78)->key, NULL, 1, compare, &found));
+    assert_int_equal(found, 1);
+    tr_cold_free(cold);
+}
+
+TEST(a_forked_child_is_refused)
+{
+    tr_cold *cold = make_store("build");
+    uint32_t records[ROWS];
+    int      how, found = 0;
+
+    EXPECT_OK(store(cold, 0, 100, records));
+    assert_int_equal(count_found(cold), 100);
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(tr_cold_fetch(cold, &row_of(0)->key, NULL, 1, compare, &found) == TR_EUNSUPPORTED ? 0 : 1);
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_int_equal(how, 0);
+    tr_cold_free(cold);
+}
+
+TEST(reads_beyond_the_end_of_a_file_fail)
+{
+    FILE        *file = tmpfile();
+    char         to[3][16];
+    tr_file_read reads[3] = {{0, 16, to[0]}, {8, 16, to[1]}, {16, 16, to[2]}};
+
+    assert_int_equal(fwrite("0123456789abcdef0123456789abcdef", 1, 32, file), 32);
+    fflush(file);
+    EXPECT_OK(tr_file_reads_run(fileno(file), "it", reads, 3));
+    assert_memory_equal(to[1], "89abcdef01234567", 16);
+    reads[1].at = 20;
+    EXPECT_FAIL(TR_EIO, "'it': it ends too early", tr_file_reads_run(fileno(file), "it", reads, 3));
+    fclose(file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_read_as_they_were_written),
+        cmocka_unit_test(a_file_stays_small_while_rows_come_and_go),
+        cmocka_unit_test(a_full_disk_is_an_error_that_names_the_folder),
+        cmocka_unit_test(a_damaged_record_is_an_error_and_not_a_row),
+        cmocka_unit_test(a_forked_child_is_refused),
+        cmocka_unit_test(reads_beyond_the_end_of_a_file_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
