@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .merged_metrics import merge_auc, merge_metric
     from .reached import is_replaying
     from .slices import all_mean, shard, slice_of
-    from .tables import TablePart, TableReport, TableReports, table_report
+    from .tables import TableDisk, TablePart, TableReport, TableReports, table_report
     from .fluid_transpiler import DistributeTranspiler, DistributeTranspilerConfig
 else:
     __getattr__, __dir__ = load_later(__name__, {
@@ -41,7 +41,7 @@ else:
         "merged_metrics": ("merge_auc", "merge_metric"),
         "reached": ("is_replaying",),
         "slices": ("all_mean", "shard", "slice_of"),
-        "tables": ("TablePart", "TableReport", "TableReports", "table_report"),
+        "tables": ("TableDisk", "TablePart", "TableReport", "TableReports", "table_report"),
         "fluid_transpiler": ("DistributeTranspiler", "DistributeTranspilerConfig"),
         "..job": ("compression", "mode", "on_nan"),
         "..job.compression": ("set_compression",),
@@ -52,6 +52,6 @@ else:
 
 __all__ = ["is_distributed", "trainer_index", "trainer_count", "server_count", "shard", "slice_of", "all_mean",
            "set_batch_weight", "set_mode", "set_compression", "set_on_nan", "checkpoint", "resumed", "resumed_from", "first_step",
-           "table_report", "TablePart", "TableReport", "TableReports", "DistributeTranspiler", "DistributeTranspilerConfig",
+           "table_report", "TableDisk", "TablePart", "TableReport", "TableReports", "DistributeTranspiler", "DistributeTranspilerConfig",
            "set_row_cache", "prefetch", "prefetched", "is_replaying", "barrier", "broadcast", "all_reduce", "all_gather",
            "merge_metric", "merge_auc"]

@@ -15,6 +15,32 @@ from ..run.scopes import global_scope
 
 
 @dataclass(frozen=True)
+class TableDisk:
+    """What lies on disk of a table with ``memory`` and ``spill`` (layers.embedding). ``str(disk)`` is one line.
+
+    ``rows`` rows lie in a file of ``file_bytes``. Look-ups and updates used ``looked_up`` keys; ``found_in_memory`` of them had a row in
+    memory. ``reads`` rows were read; that took ``read_bytes`` of the disk and ``wait_seconds``. ``written_bytes`` were written.
+
+    >>> print(fluid.distributed.TableDisk(900, 140_000, 4000, 3000, 1000, 4_096_000, 150_000, 0.02))
+    900 rows in 0.1 MB of disk; 75.0 % of 4000 keys found in memory; 1000 reads (4.1 MB) waited 0.02 s; 0.1 MB written
+    """
+
+    rows: int
+    file_bytes: int
+    looked_up: int
+    found_in_memory: int
+    reads: int
+    read_bytes: int
+    written_bytes: int
+    wait_seconds: float
+
+    def __str__(self) -> str:
+        found, file = 100 * self.found_in_memory / max(self.looked_up, 1), self.file_bytes / 1e6
+        return (f"{self.rows} rows in {file:.1f} MB of disk; {found:.1f} % of {self.looked_up} keys found in memory; {self.reads} reads "
+                f"({self.read_bytes / 1e6:.1f} MB) waited {self.wait_seconds:.2f} s; {self.written_bytes / 1e6:.1f} MB written")
+
+
+@dataclass(frozen=True)
 class TablePart:
     """One server's part of a table; in one process the whole table. Bytes of rows count only rows in use.
 
@@ -22,6 +48,9 @@ class TablePart:
     together take ``value_bytes``, ``state_bytes`` (the optimizer's states) and ``header_bytes``. The index takes ``index_bytes``, and
     the undo log of an update takes ``journal_bytes``. ``bytes`` is all memory together. ``hot_keys`` are pairs of a key and the number
     of updates that changed its row, in falling order.
+
+    Of a table with ``memory`` and ``spill``, ``disk`` says what lies on disk. Then ``rows`` counts rows in memory and on disk, and
+    ``hot_keys`` are of the rows in memory.
 
     >>> ids = fluid.layers.data("ids", [1], dtype="int64")
     >>> rows = fluid.layers.embedding(ids, [100, 8], is_distributed=True, param_attr="clicks")
@@ -44,6 +73,7 @@ class TablePart:
     journal_bytes: int                 # kept to take an update back
     bytes: int                         # taken from the machine in all, with room for rows to come
     hot_keys: list[tuple[int, int]]    # (key, updates that touched its row), most updates first; 32 at most
+    disk: TableDisk | None = None      # what lies on disk; None: all rows are in memory
 
 
 @dataclass(frozen=True)
@@ -90,6 +120,7 @@ class TableReport:
             values, states, headers, index, journal, every = (size / 1e6 for size in sizes)
             lines.append(f"  {server:6d} {part.rows:10d} {part.bytes / max(part.rows, 1):12.1f} {values:10.1f} {states:10.1f} "
                          f"{headers:11.1f} {index:9.1f} {journal:11.1f} {every:9.1f}")
+        lines += [f"  {server:6d} on disk: {part.disk}" for server, part in enumerate(self.parts) if part.disk]
         if self.hot_keys:
             lines.append("  hottest keys (updates): " + ", ".join(f"{key} ({updates})" for key, updates in self.hot_keys[:8]))
         return "\n".join(lines)
@@ -112,6 +143,16 @@ class TableReports(list[TableReport]):
 
 
 _HOT_KEYS = int(lib.TR_TABLE_HOT_KEYS)
+
+
+def _disk_of(scope: Scope, name: str) -> TableDisk | None:
+    """What lies on disk of a table of this process; None: it was never used, or all its rows are in memory."""
+    out = ffi.new("tr_table_disk *")
+    check(lib.tr_table_get_disk(out, scope._native.ptr, name_chars(name)))
+    if not out.looked_up:
+        return None
+    return TableDisk(out.rows, out.file_bytes, out.looked_up, out.found_in_memory, out.reads, out.read_bytes, out.written_bytes,
+                     out.wait_microseconds / 1e6)
 
 
 def table_report(program: Program | None = None, scope: Scope | None = None) -> TableReports:
@@ -146,6 +187,6 @@ def table_report(program: Program | None = None, scope: Scope | None = None) -> 
             check(lib.tr_table_get_part(out, scope._native.ptr, name_chars(name), server))
             hot = [(int(out.hot[i].key), int(out.hot[i].updates)) for i in range(out.hot_count)]
             parts.append(TablePart(out.rows, out.waiting, out.row_bytes, out.value_bytes, out.state_bytes, out.header_bytes,
-                                   out.index_bytes, out.journal_bytes, out.bytes, hot))
+                                   out.index_bytes, out.journal_bytes, out.bytes, hot, None if job is not None else _disk_of(scope, name)))
         reports.append(TableReport(name, parts))
     return reports

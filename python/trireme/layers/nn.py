@@ -61,7 +61,7 @@ fc_layer = fc
 def embedding(input: Variable, size: Sequence[int], is_sparse: bool = False, is_distributed: bool = False,
               padding_idx: int | None = None, param_attr: AttrLike = None, dtype: DTypeLike = "float32", *,
               row_dtype: Any = "float32", entry_count: int = 0, entry_probability: float = 1.0, max_age: int = 0,
-              keep_count: int = 0, max_rows: int = 0) -> Variable:
+              keep_count: int = 0, max_rows: int = 0, memory: int | str = 0, spill: str = "") -> Variable:
     """Return the rows of a table ``size = [rows, width]`` that the int64 ids ``input [..., 1]`` name.
 
     ``is_sparse`` makes its gradient the rows that were used. Rows for ``padding_idx`` are zero; a negative one
@@ -76,7 +76,8 @@ def embedding(input: Variable, size: Sequence[int], is_sparse: bool = False, is_
     ``entry_count`` n: the n-th step that uses a key makes its row, which reads zeros before; ``entry_probability``: only such a
     share of the keys ever has one. ``max_age``: a row that no step has used for more steps goes, unless ``keep_count`` steps
     had used it; ``max_rows``: so many stay, those used last. Rows go some time after they could, as all rows are looked at once
-    in 1024 steps.
+    in 1024 steps. ``memory`` and ``spill``: so many bytes of rows stay in memory ("8GB"), those used last; the others lie in a file in
+    the folder ``spill``, on a disk of this machine. Results are the same (:doc:`/how-to/size-a-job`). A job has no such tables yet.
 
     >>> ids = fluid.layers.data("ids", [1], dtype="int64")
     >>> fluid.layers.embedding(ids, size=[1000, 16], is_sparse=True)
@@ -92,12 +93,12 @@ def embedding(input: Variable, size: Sequence[int], is_sparse: bool = False, is_
     helper = LayerHelper("embedding", param_attr=param_attr)
     helper.check_variable(input, "input")
     padding = -1 if padding_idx is None else padding_idx if padding_idx >= 0 else size[0] + padding_idx
-    options = TableOptions(row_dtype, entry_count, entry_probability, max_age, keep_count, max_rows)
+    options = TableOptions(row_dtype, entry_count, entry_probability, max_age, keep_count, max_rows, memory, spill)
     if is_distributed:
         return lookup(helper, input, size, dtype, padding, options)
     if options != TableOptions():
-        raise ValueError("embedding: row_dtype, entry_count, entry_probability, max_age, keep_count and max_rows are of distributed "
-                         "tables: give is_distributed=True, too")
+        raise ValueError("embedding: row_dtype, entry_count, entry_probability, max_age, keep_count, max_rows, memory and spill are of "
+                         "distributed tables: give is_distributed=True, too")
     table = helper.create_parameter(helper.param_attr, list(size), dtype)
     if is_table(table):
         raise ValueError(f"embedding: {table.name!r} is a distributed table: give is_distributed=True here, too")

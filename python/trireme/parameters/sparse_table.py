@@ -9,6 +9,7 @@ operators run on a *tile*, a parameter of some rows, into which rows are gathere
 from __future__ import annotations
 
 import numbers
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
@@ -46,6 +47,8 @@ class TableOptions(NamedTuple):
     max_age: int = 0
     keep_count: int = 0
     max_rows: int = 0
+    memory: Any = 0
+    spill: Any = ""
 
     def check(self) -> VarType:
         """Return the type of the rows."""
@@ -63,7 +66,24 @@ class TableOptions(NamedTuple):
             raise ValueError(f"embedding: entry_probability must be above 0 and at most 1, got {self.entry_probability!r}")
         if self.keep_count and not self.max_age:
             raise ValueError("embedding: keep_count says which rows max_age spares; give max_age, too")
+        self._check_spill()
         return dtype
+
+    def _check_spill(self) -> None:
+        if not isinstance(self.spill, (str, os.PathLike)):
+            raise TypeError(f"embedding: spill must be a folder, got {self.spill!r}")
+        if bool(self.memory) != bool(self.spill):
+            raise ValueError("embedding: memory says how much of the table stays in memory, spill the folder for the rest; give both or "
+                             f"none, got memory={self.memory!r}, spill={self.spill!r}")
+        if self.spill and (self.max_age or self.max_rows):
+            raise UnsupportedError("embedding: rows that lie on disk (spill) are not removed by max_age or max_rows yet: leave out one or "
+                                   "the other")
+
+    @property
+    def memory_bytes(self) -> int:
+        from ..native.sizes import parse_bytes             # here: few scripts have such tables
+
+        return parse_bytes("embedding: memory", self.memory) if self.memory else 0
 
 
 def is_table_update(op: Operator | OpView) -> bool:
@@ -117,7 +137,8 @@ def _init_in_place_of_values(startup: Block, table: Parameter, row_dtype: VarTyp
     kind, a, b = _INITIALIZERS[op.type]
     attrs = {"dtype": int(row_dtype), "width": table.shape[1], "init": kind, "a": op.attr(a), "b": op.attr(b) if b else 0.0,
              "seed": op.attr("seed") if op.has_attr("seed") else 0,
-             **{name: getattr(options, name) for name in ("entry_count", "entry_probability", "max_age", "keep_count", "max_rows")}}
+             **{name: getattr(options, name) for name in ("entry_count", "entry_probability", "max_age", "keep_count", "max_rows")},
+             **({"memory": options.memory_bytes, "spill": os.path.abspath(options.spill)} if options.spill else {})}
     startup._remove_op(index)
     startup._insert_op(index, INIT, {}, {"Out": [table.name]}, attrs)
 

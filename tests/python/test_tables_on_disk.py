@@ -1,0 +1,142 @@
+"""Sparse tables of which a part lies on disk: the bits of a table in memory, in every call that has rows."""
+
+import numpy as np
+import pytest
+
+import trireme as fluid
+from trireme import layers
+from trireme.errors import NotFoundError, TriremeError, UnsupportedError
+from trireme.native.sizes import parse_bytes
+
+KEYS = 4000
+MEMORY = 200 * 120                                     # some 200 rows
+
+
+def click_model(**options):
+    ids = layers.data("ids", [4, 1], dtype="int64")
+    rows = layers.embedding(ids, [KEYS, 8], is_distributed=True, param_attr="clicks", **options)
+    loss = layers.mean(layers.square(layers.fc(layers.reshape(rows, [-1, 32]), 1) - 0.5))
+    fluid.optimizer.Adam(0.05).minimize(loss)
+    return loss
+
+
+class Run:
+    """A click model and its scope; ``options`` are those of the table."""
+
+    def __init__(self, **options):
+        self.main, self.startup, self.scope, self.exe = fluid.Program(), fluid.Program(), fluid.Scope(), fluid.Executor()
+        self.main.random_seed = self.startup.random_seed = 7
+        with fluid.program_guard(self.main, self.startup), fluid.unique_name.guard():
+            self.loss = click_model(**options)
+        self.exe.run(self.startup, scope=self.scope)
+
+    def train(self, steps, seed):
+        random = np.random.RandomState(seed)
+        return [self.exe.run(self.main, feed={"ids": random.randint(0, KEYS, (16, 4, 1)) ** 2 // KEYS}, fetch_list=[self.loss],
+                             scope=self.scope)[0].tobytes() for _ in range(steps)]
+
+    def part(self):
+        return fluid.distributed.table_report(self.main, self.scope)[0].parts[0]
+
+
+def on_disk(folder):
+    return {"memory": MEMORY, "spill": str(folder)}
+
+
+def test_a_table_on_disk_trains_and_is_saved_and_loaded_with_the_bits_of_one_in_memory(tmp_path):
+    plain, spilled = Run(), Run(**on_disk(tmp_path))
+    assert plain.train(60, 1) == spilled.train(60, 1)
+    part = spilled.part()
+    assert part.rows == plain.part().rows and part.disk.rows > 500
+    assert part.disk.reads > 0 and part.disk.found_in_memory < part.disk.looked_up and plain.part().disk is None
+    with fluid.scope_guard(spilled.scope):
+        fluid.io.save_persistables(spilled.exe, str(tmp_path / "saved"), spilled.main)
+    for run in (plain, spilled):                       # into a table that has other rows by now
+        run.train(5, 2)
+        with fluid.scope_guard(run.scope):
+            fluid.io.load_persistables(run.exe, str(tmp_path / "saved"), run.main)
+    assert plain.train(30, 3) == spilled.train(30, 3)
+    assert spilled.part().disk.rows > 500           # the loaded table has a spill folder, too
+
+
+def test_checkpoints_have_the_rows_on_disk(tmp_path):
+    plain, spilled = Run(), Run(**on_disk(tmp_path))
+    for run, folder in ((plain, "a"), (spilled, "b")):
+        run.train(40, 1)
+        with fluid.scope_guard(run.scope):
+            fluid.io.save_checkpoint(run.exe, str(tmp_path / folder), main_program=run.main)
+    again = Run(**on_disk(tmp_path))
+    with fluid.scope_guard(again.scope):
+        fluid.io.load_checkpoint(again.exe, str(tmp_path / "b"), main_program=again.main)
+    assert again.part().rows == plain.part().rows and again.part().disk.rows > 500
+    assert plain.train(20, 2) == again.train(20, 2)
+
+
+def test_a_report_says_what_lies_on_disk(tmp_path):
+    run = Run(**on_disk(tmp_path))
+    run.train(30, 1)
+    line = str(fluid.distributed.table_report(run.main, run.scope)).splitlines()[3]
+    assert line.startswith("       0 on disk: ") and "keys found in memory" in line and "MB written" in line
+
+
+@pytest.mark.parametrize("options, error, text", [
+    ({"memory": "8GB"}, ValueError, "give both or none"),
+    ({"memory": "much", "spill": "."}, ValueError, "memory must be a number of bytes such as '8GB'"),
+    ({"memory": 1 << 20, "spill": 5}, TypeError, "spill must be a folder"),
+    ({"memory": 1 << 20, "spill": ".", "max_rows": 9}, UnsupportedError, "max_age or max_rows"),
+])
+def test_mistakes_about_the_disk_are_explained(options, error, text):
+    with fluid.program_guard(fluid.Program(), fluid.Program()), pytest.raises(error, match=text):
+        click_model(**options)
+
+
+def test_a_folder_that_is_missing_is_named(tmp_path):
+    run = Run(memory=MEMORY, spill=str(tmp_path / "none"))
+    with pytest.raises(NotFoundError, match="folder '.*none'"):
+        run.train(1, 1)
+
+
+def test_bytes_are_read_as_people_write_them():
+    assert [parse_bytes("m", size) for size in (7, "8GB", "1.5 kb", "2TB")] == [7, 8 * 10**9, 1500, 2 * 10**12]
+    for wrong in (0, -1, True, "GB", "8 GiB", None):
+        with pytest.raises(ValueError, match="m must be"):
+            parse_bytes("m", wrong)
+
+
+def test_a_job_refuses_a_table_on_disk_by_name(tmp_path):
+    from job_support import environment, simulate
+
+    script = tmp_path / "job.py"
+    script.write_text("""
+import numpy as np
+import trireme as fluid
+ids = fluid.layers.data("ids", [1], dtype="int64")
+rows = fluid.layers.embedding(ids, [99, 4], is_distributed=True, param_attr="clicks", memory="1MB", spill="/tmp")
+loss = fluid.layers.mean(rows)
+fluid.optimizer.SGD(0.1).minimize(loss)
+exe = fluid.Executor()
+exe.run(fluid.default_startup_program())
+exe.run(feed={"ids": np.zeros((2, 1), "int64")}, fetch_list=[loss])
+""")
+    ended = simulate(1, 1, script=script, options=(), env=environment())
+    assert ended.code != 0 and "table 'clicks' has rows on disk (spill='/tmp')" in ended.text
+
+
+def test_a_failed_disk_ends_the_step_and_not_the_table(tmp_path):
+    import resource
+    import signal
+
+    run, plain = Run(**on_disk(tmp_path)), Run()
+    assert run.train(20, 1) == plain.train(20, 1)
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, old[1]))
+    try:
+        with pytest.raises(TriremeError, match=f"in folder '{tmp_path}'"):
+            run.train(20, 2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+        signal.signal(signal.SIGXFSZ, before)
+    rows = run.part().rows
+    run.train(5, 3)
+    assert run.part().rows >= rows
