@@ -36,7 +36,6 @@ typedef struct tr__cold_snapshot {
 struct tr_cold {
     tr_cold_config     config;
     char              *folder;
-    char              *path;          /* in messages */
     int                file;
     pid_t              pid;           /* a forked child shares the file, and must not use it */
     tr_tag_index     *index;

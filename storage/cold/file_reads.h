@@ -12,6 +12,6 @@ typedef struct tr_file_read {
     char    *to;
 } tr_file_read;
 
-/* Read all of these from an open file. The text of a failure has `what`, the name of the file. TR_EIO: a read failed, or the file ends
+/* Read all of these from an open file. The text of a failure names `what`. TR_EIO: a read failed, or the file ends
  * before. */
 tr_status tr_file_reads_run(int file, const char *what, const tr_file_read *reads, int64_t count);
