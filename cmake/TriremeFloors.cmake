@@ -13,7 +13,7 @@ set(TR_KERNELS_FOLDERS math/tools math/arrays math/products math/images math/seq
     control_flow input_output losses metrics forms)
 set(TR_FRAMEWORK_FOLDERS base threads tensors programs operators formats gradients composites plans runs)
 set(TR_STORAGE_FOLDERS util stores memory slots cold table checkpoint)
-set(TR_PSERVER_FOLDERS util wire observe state core/base core/board core/tasks core/client core/replica core/updates
+set(TR_PSERVER_FOLDERS util wire observe state core/base core/board core/tasks core/client core/carrier core/replica core/updates
     core/snapshots core/members core/server transport store rank api ops)
 set(TR_TRAINER_FOLDERS files formats dataset checkpoints job loop saved_job)
 

@@ -162,6 +162,8 @@ TR_API int64_t     tr_checkpoint_base_step(const tr_checkpoint *checkpoint);
 TR_API tr_checkpoint_rows tr_checkpoint_rows_of(const tr_checkpoint *checkpoint);
 TR_API int         tr_checkpoint_parts(const tr_checkpoint *checkpoint);
 TR_API int         tr_checkpoint_trainers(const tr_checkpoint *checkpoint);
+/* The sizes of the trainers' host groups, "4,4,2", which are the order in which their gradients are added; "": not known. */
+TR_API const char *tr_checkpoint_groups(const tr_checkpoint *checkpoint);
 TR_API void        tr_checkpoint_trainer(tr_trainer_state *out, const tr_checkpoint *checkpoint, int index);
 /* The place where trainer `index` goes on. If the checkpoint does not know this trainer, it is the place of the trainer with the most
  * steps. */

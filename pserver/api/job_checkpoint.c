@@ -105,7 +105,10 @@ static tr_status complete(tr__checkpointer *m, tr__parts *p, const tr_places *pl
     const tr_checkpoint_facts facts = {.step = m->order.step, .mode = m->job->mode, .digest = m->order.digest, .base = m->order.base};
 
     TR_TRY(tr__own_parts_collect(p, &m->is_given_up, m->job->own_part, m->order.folder, places));
-    return tr__parts_write_manifest(p, m->order.dir, m->order.folder, facts, m->order.snapshot, places);
+    char *groups = tr_roster_groups(tr_comm_roster(m->job->rank.comm));
+    const tr_status status = tr__parts_write_manifest(p, m->order.dir, m->order.folder, facts, groups, m->order.snapshot, places);
+    free(groups);
+    return status;
 }
 
 /* Write the own part, and join it with the servers' parts. A next snapshot can begin only when all servers have answered to this one. So

@@ -234,7 +234,7 @@ static void say(const tr__own_part *o, const char *mode, const char *why, int co
 {
     const tr_checkpoint_facts facts = {.step = (int64_t)o->step, .mode = mode, .digest = why};
 
-    if (tr_manifest_write(NULL, o->folder, &facts, o->seen, count, parts) != TR_OK)
+    if (tr_manifest_write(NULL, o->folder, &facts, NULL, o->seen, count, parts) != TR_OK)
         fprintf(stderr, "trireme: trainer %d: what it has of a checkpoint is not told: %s\n", tr_job_index(o->job), tr_error());
 }
 

@@ -102,8 +102,8 @@ static tr_trainer_state *trainers_of(const tr_places *places)
 }
 
 /* Only server 0 has the leased tasks. */
-tr_status tr__parts_write_manifest(const tr__parts *p, const char *dir, const char *folder, tr_checkpoint_facts facts, uint64_t snapshot,
-                                   const tr_places *places)
+tr_status tr__parts_write_manifest(const tr__parts *p, const char *dir, const char *folder, tr_checkpoint_facts facts,
+                                   const char *groups, uint64_t snapshot, const tr_places *places)
 {
     const Trireme__Pserver__SnapshotDone *first = p->answer[0];
     tr_trainer_state                *trainers = trainers_of(places);
@@ -112,7 +112,7 @@ tr_status tr__parts_write_manifest(const tr__parts *p, const char *dir, const ch
     facts.trainers = trainers;
     facts.tasks = first->has_tasks ? first->tasks.data : NULL;
     facts.tasks_size = first->tasks.len;
-    const tr_status status = tr_manifest_write(dir, folder, &facts, snapshot, p->count, p->item);
+    const tr_status status = tr_manifest_write(dir, folder, &facts, groups, snapshot, p->count, p->item);
     free(trainers);
     return status;
 }

@@ -22,9 +22,9 @@ void      tr__parts_add(tr__parts *parts, tr_part *own);
 tr_status tr__parts_hear(tr__parts *parts, const tr_client *client);
 /* Take the parts from the answers. Fails if a part is missing. */
 tr_status tr__parts_take(tr__parts *parts);
-/* Write the manifest. `facts` is without trainers and tasks: these come from the answers. */
+/* Write the manifest. `facts` is without trainers and tasks: these come from the answers. groups: as tr_manifest_write has them. */
 tr_status tr__parts_write_manifest(const tr__parts *parts, const char *dir, const char *folder, tr_checkpoint_facts facts,
-                                   uint64_t snapshot, const tr_places *places);
+                                   const char *groups, uint64_t snapshot, const tr_places *places);
 int64_t   tr__parts_bytes(const tr__parts *parts);
 /* The longest time, in seconds, in which a server applied no update because of the snapshot. */
 double    tr__parts_pause(const tr__parts *parts);

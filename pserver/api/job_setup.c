@@ -226,10 +226,14 @@ static tr_status make_setup(tr__setup_call *out, const tr_job *job, const tr_job
     out->block = tr__must_array((size_t)spec->block_count + (size_t)spec->value_count + 1, sizeof *out->block);
     for (int i = 0; i < spec->block_count; i++) {
         const tr_job_block *b = &spec->blocks[i];
-        out->block[i] = (tr_client_block){b->server, (uint64_t)b->bytes, job->rounds && !b->is_exact && b->dtype == TR_FP32};
+        out->block[i] = (tr_client_block){b->server, (uint64_t)b->bytes, job->rounds && !b->is_exact && b->dtype == TR_FP32,
+                                           b->dtype == TR_FP64};
     }
     for (int i = 0; i < spec->value_count; i++)
-        out->block[out->block_count++] = (tr_client_block){spec->values[i].server, (uint64_t)value_bytes(&spec->values[i]), false};
+        out->block[out->block_count++] = (tr_client_block){spec->values[i].server, (uint64_t)value_bytes(&spec->values[i])};
+    out->width = tr__must_array((size_t)spec->table_count + 1, sizeof *out->width);
+    for (int i = 0; i < spec->table_count; i++)
+        out->width[out->table_count++] = spec->tables[i].width;
     for (int s = 0; s < out->servers; s++)
         tr__facts_pack(&out->server[s], facts);
     return tr_job_index(job) == 0 ? add_setups(out, job, spec) : TR_OK;
@@ -241,6 +245,7 @@ tr_status tr__job_make_setup(tr__setup_call *out, const tr_job *job, const tr_jo
     tr_status status;
 
     out->policy = &job->policy;
+    out->compress = &job->compress;
     status = tr__facts_collect(&facts, job, spec);
     if (status == TR_OK)
         status = make_setup(out, job, spec, &facts);
@@ -261,5 +266,6 @@ void tr__job_free_setup(tr__setup_call *setup, bool is_handed_over)
     free(setup->rows);
     free(setup->server);
     free(setup->block);
+    free(setup->width);
     free(setup->value);
 }

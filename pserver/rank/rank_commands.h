@@ -6,6 +6,7 @@
 #pragma once
 
 #include "pserver/core/client/client.h"
+#include "pserver/wire/compress.h"
 #include "pserver/rank/rank.h"
 
 #include <stdatomic.h>
@@ -65,6 +66,9 @@ typedef struct tr__setup_call {
     tr_client_value *value;           /* the first values of all servers */
     int              servers;
     const tr_policy *policy;
+    const tr_compress *compress;
+    uint32_t         table_count;
+    int64_t         *width;           /* of the rows of each table */
     tr_client_pack  *rows;            /* the first rows of all servers */
     int              files;           /* further first rows lie in so many files: this trainer joins later */
 } tr__setup_call;

@@ -25,6 +25,7 @@ tr__driver *tr__driver_new(tr__rank *rank)
 
 void tr__driver_free(tr__driver *d)
 {
+    tr_carrier_free(d->carrier);
     tr_client_free(d->client);
     tr_server_free(d->server);
     tr_standby_free(d->standby);
@@ -42,11 +43,13 @@ static void make_server(tr__driver *d, const tr_roster *roster)
     atomic_store_explicit(&d->rank->seen_server, d->server, memory_order_release);
 }
 
-static void set_client(tr__driver *d, tr_client *client)
+static tr_node set_client(tr__driver *d, const tr_roster *roster, tr_client *client)
 {
     d->client = client;
+    d->carrier = tr_carrier_new(roster, tr_client_node(client), (uint64_t)d->rank->options.chunk_bytes);
     d->rank->watch.begin(d->rank->watch.self, client);
     atomic_store_explicit(&d->rank->seen_client, client, memory_order_release);
+    return tr_carrier_node(d->carrier);
 }
 
 /* A standby becomes the server that has died. If that process only sleeps, it is killed first, because it holds the memory. */
@@ -73,7 +76,7 @@ static tr_status take_place(void *self, int server, int dead)
 static tr_client_options client_options(const tr__driver *d)
 {
     return (tr_client_options){(uint64_t)d->rank->options.chunk_bytes, (uint64_t)d->rank->options.window_bytes, 0,
-                               tr__seconds(d->rank->options.timeout)};
+                               tr__seconds(d->rank->options.timeout), .is_apart = !tr__rank_uses_carriers()};
 }
 
 /* A standby becomes the trainer that has died. tr_job_serve tells the owner. */
@@ -85,8 +88,8 @@ static void replace_trainer(void *self, int trainer, uint32_t incarnation)
     tr_comm_kill(d->rank->comm, tr_comm_roster(d->rank->comm)->trainer_rank[trainer]);     /* the dead trainer may only sleep */
     if (!tr_comm_replace_trainer(d->rank->comm, trainer, incarnation))
         return;
-    set_client(d, tr_client_new_replacement(tr_comm_roster(d->rank->comm), &options));
-    tr_comm_set_core(d->rank->comm, tr_client_node(d->client));
+    const tr_roster *roster = tr_comm_roster(d->rank->comm);
+    tr_comm_set_core(d->rank->comm, set_client(d, roster, tr_client_new_replacement(roster, &options)));
     atomic_store(&d->rank->is_replacement, true);
     tr__bell_ring(&d->rank->bell);
 }
@@ -121,8 +124,7 @@ static tr_node make_client(tr__driver *d, const tr_roster *roster)
 {
     const tr_client_options options = client_options(d);
 
-    set_client(d, tr_client_new(roster, &options));
-    return tr_client_node(d->client);
+    return set_client(d, roster, tr_client_new(roster, &options));
 }
 
 static tr_node make_replica(tr__driver *d, const tr_roster *roster)
@@ -149,9 +151,11 @@ static tr_node make_core(void *self, const tr_roster *roster)
 
 /* == commands ======================================================================================== */
 
-static void set_up(tr_client *client, const tr__setup_call *call)
+static void set_up(const tr__driver *d, const tr__setup_call *call)
 {
-    tr_client_setup_all(client, call->server, call->block_count, call->block, call->policy, !call->files);
+    tr_client_setup_all(d->client, call->server, call->block_count, call->block, call->policy, !call->files);
+    tr_carrier_set_up(d->carrier, &(tr_carrier_setup){.block_count = call->block_count, .blocks = call->block, .compress = call->compress,
+                                                      .table_count = call->table_count, .width = call->width});
 }
 
 static void pull(tr_client *client, tr__pull_call *call)
@@ -198,10 +202,12 @@ static void begin_snapshot(tr_client *client, tr__snapshot_call *call)
     free(call);
 }
 
-static void client_command(tr_client *client, const tr__command *c)
+static void client_command(const tr__driver *d, const tr__command *c)
 {
+    tr_client *client = d->client;
+
     switch ((tr__command_kind)c->head.kind) {
-    case TR__SETUP:           set_up(client, c->setup); break;
+    case TR__SETUP:           set_up(d, c->setup); break;
     case TR__JOIN:            tr_client_join_all(client, c->join->server); break;
     case TR__SET:             set(client, &c->set); break;
     case TR__PUSH:            tr_client_push(client, c->push.block, c->push.data, c->push.weight); break;
@@ -286,7 +292,7 @@ static void on_command(void *self, const tr_command *head)
     const tr__command *command = (const tr__command *)(const void *)head;
 
     if (d->client)
-        client_command(d->client, command);
+        client_command(d, command);
     else
         server_command(d, command);
 }

@@ -5,6 +5,7 @@
 #include "framework/base/status.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static tr_status take_seconds(double *out, double given, double otherwise, const char *what)
 {
@@ -24,6 +25,13 @@ static tr_status take_seconds_env(double *out, double given, const char *variabl
             return tr_fail(TR_EINVAL, "job: %s='%s' in the environment; seconds above 0 are possible", variable, text);
     }
     return take_seconds(out, given, otherwise, what);
+}
+
+bool tr__rank_uses_carriers(void)
+{
+    const char *text = getenv("TRIREME_CARRIERS");
+
+    return !text || strcmp(text, "0") != 0;
 }
 
 tr_status tr__rank_take_options(tr_job_options *out, const tr_job_options *given)

@@ -10,6 +10,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A message may come through another trainer of its sender's host, or of this one (carrier.h). Which rank is it from, for the core? The
+ * rank that carries it on gets it from its peer. -1: nobody may send such a message. */
+static int origin_of(const tr_comm *comm, int peer, tr_wire *wire)
+{
+    const tr_roster *roster = comm->roster;
+    const int        size = roster->size, sender = (int)wire->sender, receiver = (int)wire->receiver - 1;
+
+    if (!wire->receiver)
+        return peer;
+    if (!comm->has_node || !wire->seq || wire->sender >= (uint32_t)size || wire->receiver > (uint32_t)size || sender == receiver)
+        return -1;
+    if (receiver != roster->self)                  /* this rank is to carry it on */
+        return roster->rank[roster->self].role == TR_ROLE_TRAINER ? peer : -1;
+    if (sender == peer)
+        return peer;
+    wire->carrier = (uint32_t)peer + 1;
+    return tr_roster_share_host(roster, peer, sender) || tr_roster_share_host(roster, peer, receiver) ? sender : -1;
+}
+
 static int64_t on_header(void *self, int peer, const uint8_t *header, void **to)
 {
     tr_comm *comm = self;
@@ -20,13 +39,14 @@ static int64_t on_header(void *self, int peer, const uint8_t *header, void **to)
         tr__comm_failed(comm, TR_EFORMAT, peer, tr_error());
         return -1;
     }
-    if (wire.bytes) {
+    const int origin = origin_of(comm, peer, &wire);
+    if (wire.bytes && origin >= 0) {
         if (wire.kind == TR_WIRE_BUNDLE)
             *to = tr__comm_bundle_begin(comm);
         else if (tr_wire_is_of_loop(wire.kind) || wire.kind == TR_WIRE_SERVING || !comm->has_node)
             *to = tr__must_aligned(wire.bytes);
         else if (comm->node.receive_buffer)
-            *to = comm->node.receive_buffer(comm->node.self, peer, &wire);
+            *to = comm->node.receive_buffer(comm->node.self, origin, &wire);
     }
     return (int64_t)wire.bytes;
 }
@@ -145,9 +165,15 @@ static void see_replica(tr_comm *comm, int peer, const tr_wire *wire)
 }
 
 /* A message for the core, by itself or in a bundle. */
-static void receive_for_core(tr_comm *comm, int peer, const tr_wire *wire, void *payload, bool is_direct)
+static void receive_for_core(tr_comm *comm, int from, tr_wire *wire, void *payload, bool is_direct)
 {
-    trace(comm, peer, wire);
+    const int peer = origin_of(comm, from, wire);
+
+    if (peer < 0) {
+        tr__comm_failed(comm, TR_EFORMAT, from, "a message is to be carried, or was carried, between ranks that it does not concern");
+        return;
+    }
+    trace(comm, from, wire);
     if (wire->kind == TR_WIRE_SERVING)
         see_server(comm, peer, payload, (int64_t)wire->bytes);
     if (wire->kind == TR_WIRE_REPLACE_DONE)

@@ -10,8 +10,10 @@ static uint64_t padded(uint64_t bytes)
 
 bool tr_bundle_takes(const tr_wire *wire)
 {
-    return wire->bytes <= TR_BUNDLED_MOST && wire->kind != TR_WIRE_PUSH && wire->kind != TR_WIRE_PUSH_COMPRESSED &&
-           wire->kind != TR_WIRE_DATA && wire->kind != TR_WIRE_REPLICA_PUSH && !tr_wire_is_of_loop(wire->kind);
+    const bool is_chunk = wire->kind == TR_WIRE_PUSH || wire->kind == TR_WIRE_PUSH_COMPRESSED || wire->kind == TR_WIRE_DATA ||
+                          wire->kind == TR_WIRE_REPLICA_PUSH;
+
+    return wire->bytes <= TR_BUNDLED_MOST && !(is_chunk && wire->bytes) && !tr_wire_is_of_loop(wire->kind);
 }
 
 uint64_t tr_bundle_size(uint64_t bytes)

@@ -33,22 +33,26 @@
     F(u64, everywhere,      TR_ANY, "steps of this trainer that every server has settled")                   \
     F(u32, newest_snapshot, TR_ANY, "highest number of a snapshot that this trainer knows of; 0: none")
 
-/* -- forms: a trainer's step -------------------------------------------------------------------- */
+/* -- forms: a trainer's step -------------------------------------------------------------------- *
+ * `part`: a tr_wire_part, which says what the trainers of a host have in common (carrier.h). */
 #define TR_FORM_push(F)                                                                                      \
     F(u64,    step,   TR_ANY, "step of this trainer that the gradient belongs to: 1, 2, ...")                \
     F(weight, weight, TR_ANY, "samples of the gradient")                                                 \
     F(offset, offset, TR_ANY, "bytes of the block before this chunk, uncompressed")                          \
-    F(u32,    block,  TR_ANY, "number of the block in Setup.blocks")
+    F(u32,    block,  TR_ANY, "number of the block in Setup.blocks")                                         \
+    F(u32,    part,   TR_PART_COUNT - 1, "whose gradient the payload is")
 #define TR_FORM_push_many(F)                                                                                 \
     F(u64,    step,   TR_ANY, "step of this trainer that the gradients belong to")                           \
     F(weight, weight, TR_ANY, "samples of each gradient")                                                \
-    F(u32,    count,  TR_ANY, "entries in the payload")
+    F(u32,    count,  TR_ANY, "entries in the payload")                                                      \
+    F(u32,    part,   TR_PART_COUNT - 1, "whose gradients the entries are; TR_PART_OTHER: they have no data")
 #define TR_FORM_push_rows(F)                                                                                 \
     F(u64,    step,   TR_ANY, "step of this trainer that the gradient belongs to")                           \
     F(weight, weight, TR_ANY, "samples of the gradient")                                                 \
     F(u32,    table,  TR_ANY, "number of the table in Setup.tables")                                         \
     F(u32,    piece,  TR_ANY, "number of this piece: 0 .. pieces - 1")                                       \
-    F(u32,    pieces, TR_ANY, "pieces of the table's gradient to this server, at least 1")
+    F(u32,    pieces, TR_ANY, "pieces of the table's gradient to this server, at least 1")                   \
+    F(u32,    part,   TR_PART_COUNT - 1, "whose gradient the payload is")
 #define TR_FORM_set(F)                                                                                       \
     F(u64,    step,   TR_ANY, "step of this trainer before which its script set the value")                  \
     F(offset, offset, TR_ANY, "bytes of the value before the payload")                                       \
@@ -59,7 +63,8 @@
     F(flag, is_idle,    1,      "the step has no gradient and is part of no update")
 #define TR_FORM_pull(F)                                                                                      \
     F(u64, step,    TR_ANY, "parameters are wanted as of this step of the trainer")                          \
-    F(u32, remakes, TR_ANY, "of `step`, the last steps that a replacement computes again")
+    F(u32, remakes, TR_ANY, "of `step`, the last steps that a replacement computes again")                   \
+    F(u32, part,    TR_PART_COUNT - 1, "whose answer it is")
 #define TR_FORM_pull_rows(F)                                                                                 \
     F(u64, step,    TR_ANY, "rows are wanted as of this step of the trainer")                                \
     F(u64, before,  TR_ANY, "keys in earlier messages of the same pull from this server")                    \
@@ -190,7 +195,8 @@
     F(u64,    update,  TR_ANY, "update that the gradient belongs to")                                        \
     F(weight, weight,  TR_ANY, "samples of the gradient")                                                \
     F(u32,    table,   TR_ANY, "number of the table in Setup.tables")                                        \
-    F(u32,    trainer, TR_ANY, "trainer that has sent the gradient")
+    F(u32,    trainer, TR_ANY, "trainer that has sent the gradient")                                         \
+    F(flag,   is_sum,  1,      "it is the sum of the trainer's host group")
 #define TR_FORM_replica_update(F)                                                                            \
     F(u64, update, TR_ANY, "update that the message belongs to")
 #define TR_FORM_server(F)                                                                                    \

@@ -183,7 +183,8 @@ static uint8_t *encode_frame(uint8_t *out, const tr_wire *wire)
     tr_put_u32(out + 8, wire->incarnation);
     tr_put_u32(out + 12, wire->sender);
     tr_put_u64(out + 16, wire->seq);
-    tr_put_u64(out + 24, wire->bytes);
+    tr_put_u32(out + 24, wire->bytes < UINT32_MAX ? (uint32_t)wire->bytes : UINT32_MAX);       /* the receiver refuses it */
+    tr_put_u32(out + 28, wire->receiver);
     return out + TR_WIRE_FRAME;
 }
 
@@ -220,7 +221,8 @@ static tr_status decode_frame(tr_wire *out, const uint8_t *in)
         .incarnation = tr_get_u32(in + 8),
         .sender = tr_get_u32(in + 12),
         .seq = tr_get_u64(in + 16),
-        .bytes = tr_get_u64(in + 24),
+        .bytes = tr_get_u32(in + 24),
+        .receiver = tr_get_u32(in + 28),
     };
     if (out->bytes > kinds[kind].limit)
         return tr_fail(TR_EFORMAT, "message %s: payload of %llu bytes, at most %llu are allowed", kinds[kind].name,
@@ -288,6 +290,8 @@ void tr_wire_print(char *out, size_t size, const tr_wire *wire)
 
     add(&t, "%s incarnation=%u sender=%u seq=%llu bytes=%llu", tr_wire_kind_name(wire->kind), wire->incarnation, wire->sender,
         (unsigned long long)wire->seq, (unsigned long long)wire->bytes);
+    if (wire->receiver)
+        add(&t, " for=%u", wire->receiver - 1);
     switch (wire->kind) {
         TR_MESSAGES(PRINT_FIELDS, NO_FIELDS)
     default:

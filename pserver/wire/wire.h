@@ -4,8 +4,8 @@
  * (messages.h), packed in their order. The payload is raw tensor data, sent from where it lies, or a protobuf message. The
  * receiver can choose from the header where the payload goes before it arrives.
  *
- *   offset  0 magic "TRM2"   u32     8 incarnation    u32     16 seq     u64     32 fields   32 bytes
- *           4 kind           u32    12 sender   u32     24 bytes   u64
+ *   offset  0 magic "TRM2"   u32     8 incarnation    u32     16 seq     u64     28 receiver u32
+ *           4 kind           u32    12 sender         u32     24 bytes   u32     32 fields   32 bytes
  *
  * What must stay true: decoding trusts nothing. Each field of a decoded message is in its range, and header bytes that no field
  * uses are zero. Whether a block exists, and whether the sender may say this now, is for the cores to check. */
@@ -63,6 +63,15 @@ typedef enum tr_replacement_progress {
  * is lost. */
 typedef enum tr_wire_until { TR_UNTIL_NOW, TR_UNTIL_ALL, TR_UNTIL_ONE, TR_UNTIL_COUNT } tr_wire_until;
 
+/* PUSH.part, PULL.part: a request of one trainer, or of all trainers of a host group (roster.h), whose requests a carrier has put together
+ * (carrier.h). */
+typedef enum tr_wire_part {
+    TR_PART_OWN,                      /* the gradient, or the answer, is this trainer's alone */
+    TR_PART_FIRST,                    /* the gradient is the sum of the group, or the answer goes to its carrier, for the whole group */
+    TR_PART_OTHER,                    /* the gradient is in that sum, so there is no payload; or the answer is that of the first request */
+    TR_PART_COUNT
+} tr_wire_part;
+
 /* The C types of fields (messages.h). */
 typedef uint32_t tr_field_u32;
 typedef uint64_t tr_field_u64;
@@ -86,6 +95,8 @@ typedef struct tr_wire {
     uint64_t     seq;                 /* number of a request in the sender's stream to the receiver: 1, 2, ...; in an answer: the number of
                                        * the request; else 0 */
     uint64_t     bytes;               /* size of the payload */
+    uint32_t     receiver;            /* a message that is carried (carrier.h): the rank that it is for, + 1; 0: another message */
+    uint32_t     carrier;             /* not sent, but noted where it arrives: the rank that has carried it, + 1; 0: nobody has */
     union {                           /* the fields of the form of `kind` */
 #define TR_WIRE_MEMBER(form) tr_form_##form form;
         TR_FORMS(TR_WIRE_MEMBER)

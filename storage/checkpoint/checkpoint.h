@@ -46,9 +46,9 @@ tr_status tr_part_write(tr_part **out, const char *folder, const char *name, tr_
 void      tr_part_remove(const char *folder, const char *name);
 /* Write the manifest of DIR/step-... when all `parts` are there. Files in the folder that no checkpoint of DIR needs any more are
  * removed. dir: DIR, whose checkpoints have runs and an order (run.h); NULL: this is none of them. With facts->base its folder lies beside `folder` (changes.h): TR_EFORMAT, it
- * is not there any more. */
-tr_status tr_manifest_write(const char *dir, const char *folder, const tr_checkpoint_facts *facts, uint64_t snapshot, int part_count,
-                            tr_part *const *parts);
+ * is not there any more. groups: sizes of the trainers' host groups, "4,4,2"; NULL: it is no job. */
+tr_status tr_manifest_write(const char *dir, const char *folder, const tr_checkpoint_facts *facts, const char *groups, uint64_t snapshot,
+                            int part_count, tr_part *const *parts);
 /* Write this manifest, and remove files as tr_manifest_write does. */
 tr_status tr__manifest_put(const char *dir, const char *folder, const tr_manifest *manifest);
 /* Keep the newest `keep` checkpoints of this process's run (at least one), and remove older ones and older incomplete folders. A failure to

@@ -394,6 +394,7 @@ tr_checkpoint_rows tr_checkpoint_rows_of(const tr_checkpoint *c)
 
 int64_t     tr_checkpoint_base_step(const tr_checkpoint *c) { return c->manifest->has_base_step ? (int64_t)c->manifest->base_step : -1; }
 int         tr_checkpoint_trainers(const tr_checkpoint *c) { return (int)c->manifest->n_trainers; }
+const char *tr_checkpoint_groups(const tr_checkpoint *c) { return c->manifest->groups ? c->manifest->groups : ""; }
 int         tr_checkpoint_count(const tr_checkpoint *c) { return c->arrays; }
 
 int64_t tr_checkpoint_bytes(const tr_checkpoint *c)

@@ -321,8 +321,8 @@ tr_status tr__manifest_put(const char *dir, const char *folder, const tr_manifes
     return status;
 }
 
-static tr_status write_manifest(const char *dir, const char *folder, const tr_checkpoint_facts *facts, uint64_t snapshot, int part_count,
-                                tr_part *const *parts)
+static tr_status write_manifest(const char *dir, const char *folder, const tr_checkpoint_facts *facts, const char *groups,
+                                uint64_t snapshot, int part_count, tr_part *const *parts)
 {
     tr_manifest m = TRIREME__CHECKPOINT__MANIFEST__INIT;
     Trireme__Checkpoint__Trainer *trainer = tr__must_alloc((size_t)facts->trainer_count * sizeof *trainer + 1);
@@ -352,6 +352,7 @@ static tr_status write_manifest(const char *dir, const char *folder, const tr_ch
     m.has_tasks = facts->tasks != NULL;
     m.tasks.data = (uint8_t *)(uintptr_t)facts->tasks;
     m.tasks.len = facts->tasks_size;
+    m.groups = (char *)(uintptr_t)groups;
     describe_trainers(&m, trainer, facts);
     status = tr__manifest_put(dir, folder, &m);
     free(trainer);
@@ -359,14 +360,14 @@ static tr_status write_manifest(const char *dir, const char *folder, const tr_ch
     return status;
 }
 
-tr_status tr_manifest_write(const char *dir, const char *folder, const tr_checkpoint_facts *facts, uint64_t snapshot, int part_count,
-                            tr_part *const *parts)
+tr_status tr_manifest_write(const char *dir, const char *folder, const tr_checkpoint_facts *facts, const char *groups, uint64_t snapshot,
+                            int part_count, tr_part *const *parts)
 {
     tr_manifest *before = NULL;
     int          inherited = 0;
 
     if (!facts->base.number)
-        return write_manifest(dir, folder, facts, snapshot, part_count, parts);
+        return write_manifest(dir, folder, facts, groups, snapshot, part_count, parts);
     TR_TRY(tr__base_read(&before, folder, &facts->base));
     for (int i = 0; i < part_count; i++)
         tr__tables_sort(parts[i]);
@@ -375,7 +376,7 @@ tr_status tr_manifest_write(const char *dir, const char *folder, const tr_checkp
         if (tr__base_inherit(before->parts[i], facts->base.step, part_count, parts))
             all[inherited++] = before->parts[i];
     memcpy(all + inherited, parts, (size_t)part_count * sizeof *all);
-    const tr_status status = write_manifest(dir, folder, facts, snapshot, inherited + part_count, all);
+    const tr_status status = write_manifest(dir, folder, facts, groups, snapshot, inherited + part_count, all);
     free(all);
     tr_manifest_free(before);
     return status;
@@ -415,7 +416,7 @@ tr_status tr_checkpoint_save(uint64_t *number, const char *folder, const tr_chec
         status = tr_part_write(&part, path, name, facts->rows, count, states);
     tr_tables_snapshot_end(count, states);
     if (status == TR_OK)
-        status = tr_manifest_write(folder, path, facts, snapshot, 1, &part);
+        status = tr_manifest_write(folder, path, facts, NULL, snapshot, 1, &part);
     if (status != TR_OK)
         tr_part_remove(path, name);
     if (status == TR_OK && keep > 0)

@@ -16,23 +16,25 @@ void tr_rows_merge_deinit(tr_rows_merge *merge)
     free(merge->hint);
     free(merge->number);
     free(merge->is_begun);
+    free(merge->group);
+    free(merge->is_in_group);
     *merge = (tr_rows_merge){0};
 }
 
-/* The sum of the trainers' weights: each trainer counts once, and one without samples does not count. */
+/* The sum of the weights of some trainers: each of them counts once, and one without samples does not count. */
 typedef struct weights {
     int    count;
     bool   is_uneven;
     double first, total;
 } weights;
 
-static weights weigh(const tr_rows_update *update)
+static weights weigh(const tr_rows_part *part, int count)
 {
     weights w = {0};
     int     last = -1;
 
-    for (int i = 0; i < update->count; i++) {
-        const tr_rows_part *p = &update->part[i];
+    for (int i = 0; i < count; i++) {
+        const tr_rows_part *p = &part[i];
         if (p->trainer == last || p->weight == 0)
             continue;
         last = p->trainer;
@@ -42,6 +44,16 @@ static weights weigh(const tr_rows_update *update)
         w.count++;
     }
     return w;
+}
+
+/* The number of parts of the first of these parts' group. */
+static int group_size(const tr_rows_part *part, int count)
+{
+    int n = 0;
+
+    while (n < count && part[n].group == part->group)
+        n++;
+    return n;
 }
 
 bool tr_rows_are_merged(const tr_rows_update *update)
@@ -70,43 +82,80 @@ TR_INLINE void put(float *restrict sum, const float *restrict x, int64_t n, floa
 typedef struct adding {
     tr_rows_merge        *merge;
     const tr_rows_update *update;
-    const weights        *weights;
+    weights               weights;
+    bool                  is_mean;
     int64_t               width, slices;
 } adding;
 
-static void add_part(const adding *a, const tr_rows_part *part, const uint32_t *number, uint32_t begin, uint32_t end)
+/* Rows that a thread adds up, [rows, width], of which it has a range. */
+typedef struct sums {
+    float   *values;
+    bool    *is_begun;
+    uint32_t begin, end;
+} sums;
+
+static void add_part(const adding *a, const sums *to, const tr_rows_part *part, const uint32_t *number, bool is_scaled)
+{
+    for (int64_t i = 0; i < part->count; i++) {
+        const uint32_t row = number[i];
+        if (row < to->begin || row >= to->end)
+            continue;
+        put(to->values + row * (uint64_t)a->width, part->values + i * a->width, a->width, (float)part->weight, is_scaled, to->is_begun[row]);
+        to->is_begun[row] = true;
+        if (part->hints)
+            a->merge->hint[row] = part->hints[i];
+    }
+}
+
+/* Add the sum of a group to those before it, and empty it. */
+static void join_group(const adding *a, const sums *to, const weights *group)
 {
     tr_rows_merge *m = a->merge;
 
-    for (int64_t i = 0; i < part->count; i++) {
-        const uint32_t row = number[i];
-        if (row < begin || row >= end)
+    for (uint32_t row = to->begin; row < to->end; row++) {
+        if (!m->is_in_group[row])
             continue;
-        put(m->values + row * (uint64_t)a->width, part->values + i * a->width, a->width, (float)part->weight, a->weights->is_uneven,
-            m->is_begun[row]);
-        m->is_begun[row] = true;
-        if (part->hints)
-            m->hint[row] = part->hints[i];
+        put(to->values + row * (uint64_t)a->width, m->group + row * (uint64_t)a->width, a->width, (float)group->first,
+            a->weights.is_uneven && !group->is_uneven, to->is_begun[row]);
+        to->is_begun[row] = true;
+        m->is_in_group[row] = false;
     }
+}
+
+/* Add the parts of one group, whose numbers are `number`. Returns the numbers after these. */
+static const uint32_t *add_group(const adding *a, const sums *to, const tr_rows_part *part, int count, const uint32_t *number)
+{
+    const weights w = weigh(part, count);
+    const bool    is_apart = w.count > 1 && count < a->update->count;
+    const sums    group = {a->merge->group, a->merge->is_in_group, to->begin, to->end};
+    const bool    is_uneven = is_apart ? w.is_uneven : a->weights.is_uneven;
+
+    for (int i = 0; i < count; i++) {
+        if (part[i].weight == 0)
+            continue;
+        add_part(a, is_apart ? &group : to, &part[i], number, is_uneven && !part[i].is_sum);
+        number += part[i].count;
+    }
+    if (is_apart)
+        join_group(a, to, &w);
+    return number;
 }
 
 static void add_range(void *payload, int64_t slice)
 {
     const adding   *a = payload;
-    const weights  *w = a->weights;
+    const weights  *w = &a->weights;
     const uint32_t *number = a->merge->number;
     const float     scale = w->is_uneven ? (float)(1.0 / w->total) : (float)(1.0 / (w->count > 0 ? w->count : 1));
     int64_t         begin, end;
 
     tr_slice_range(&begin, &end, (int64_t)a->merge->set.count, 1, a->slices, slice);
-    for (int i = 0; i < a->update->count; i++) {
-        const tr_rows_part *part = &a->update->part[i];
-        if (part->weight == 0)
-            continue;
-        add_part(a, part, number, (uint32_t)begin, (uint32_t)end);
-        number += part->count;
+    const sums to = {a->merge->values, a->merge->is_begun, (uint32_t)begin, (uint32_t)end};
+    for (int i = 0, n; i < a->update->count; i += n) {
+        n = group_size(&a->update->part[i], a->update->count - i);
+        number = add_group(a, &to, &a->update->part[i], n, number);
     }
-    for (int64_t i = begin * a->width; (w->is_uneven || w->count > 1) && i < end * a->width; i++)
+    for (int64_t i = begin * a->width; a->is_mean && (w->is_uneven || w->count > 1) && i < end * a->width; i++)
         a->merge->values[i] *= scale;
 }
 
@@ -128,19 +177,28 @@ static bool number_keys(tr_rows_merge *merge, const tr_rows_update *update)
 }
 
 /* As many slices as threads: each of them looks at all numbers. */
-static void add_rows(tr_rows_merge *merge, const tr_rows_update *update, const weights *w, int64_t width)
+static void add_rows(tr_rows_merge *merge, const tr_rows_update *update, bool is_mean, int64_t width)
 {
     enum { MIN_ROWS = 1024 };
     const int64_t threads = tr_num_threads(), most = 1 + (int64_t)merge->set.count / MIN_ROWS;
-    adding        a = {merge, update, w, width, threads < most ? threads : most};
+    adding        a = {merge, update, weigh(update->part, update->count), is_mean, width, threads < most ? threads : most};
 
     tr_parallel(a.slices, add_range, &a);
 }
 
-tr_status tr_rows_merge_run(tr_rows_merge *merge, const tr_rows_update *update, int64_t width)
+/* Several groups are added up in memory of their own. */
+static tr_status reserve_group(tr_rows_merge *merge, int64_t rows, int64_t width)
 {
-    const weights w = weigh(update);
-    int64_t       rows = 0;
+    TR_TRY(tr_buffer_reserve(&merge->group, &merge->group_capacity, (uint64_t)(rows * width), sizeof *merge->group));
+    TR_TRY(tr_buffer_reserve(&merge->is_in_group, &merge->in_group_capacity, (uint64_t)rows, sizeof *merge->is_in_group));
+    if (rows)
+        memset(merge->is_in_group, 0, (size_t)rows * sizeof *merge->is_in_group);
+    return TR_OK;
+}
+
+static tr_status run(tr_rows_merge *merge, const tr_rows_update *update, bool is_mean, int64_t width)
+{
+    int64_t rows = 0;
 
     for (int i = 0; i < update->count; i++)
         rows += update->part[i].count;
@@ -152,6 +210,18 @@ tr_status tr_rows_merge_run(tr_rows_merge *merge, const tr_rows_update *update, 
     if (rows)
         memset(merge->is_begun, 0, (size_t)rows * sizeof *merge->is_begun);
     merge->hints = number_keys(merge, update) ? merge->hint : NULL;
-    add_rows(merge, update, &w, width);
+    if (group_size(update->part, update->count) < update->count)
+        TR_TRY(reserve_group(merge, merge->set.count, width));
+    add_rows(merge, update, is_mean, width);
     return TR_OK;
+}
+
+tr_status tr_rows_merge_run(tr_rows_merge *merge, const tr_rows_update *update, int64_t width)
+{
+    return run(merge, update, true, width);
+}
+
+tr_status tr_rows_merge_sum(tr_rows_merge *merge, const tr_rows_update *update, int64_t width)
+{
+    return run(merge, update, false, width);
 }

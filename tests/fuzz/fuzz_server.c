@@ -1,5 +1,6 @@
-/* fuzz_server.c - what trainers send to a server, in any order: two trainers, two blocks and a table, agreed on as they should be;
- * what comes then is the input's. The server refuses or takes it, and its answers point at memory that is there.
+/* fuzz_server.c - what trainers send to a server, in any order: two trainers of another host, which may send one sum (carrier.h), two
+ * blocks and a table, agreed on as they should be; what comes then is the input's. The server refuses or takes it, and its answers point
+ * at memory that is there.
  *
  * The input: a mode, then messages of 12 bytes and a payload (see `record`). */
 #include "pserver/core/base/outbox.h"
@@ -19,7 +20,7 @@ static const char *const modes[] = {
 typedef struct record {
     uint8_t kind;
     uint8_t who;                      /* bit 0: trainer; 1: again, 2: one too early, 3: it died; 4: received directly; 5: what is sent stays
-                                       * unsent */
+                                       * unsent; 6 and 7: `part`, which comes through the other trainer */
     uint8_t block, part, step, chunk; /* of the offset; 255: none, the next byte alone */
     uint8_t offset, weight;
     uint8_t bytes[2], more[2];
@@ -112,8 +113,10 @@ static void say(rig *r, int from, tr_wire wire, const void *payload, bool is_dir
     void   *at = NULL;
 
     tr_wire_encode(header, &wire);
+    const uint32_t carrier = wire.carrier;
     if (tr_wire_decode(&wire, header) != TR_OK)
         return;
+    wire.carrier = carrier;
     if (is_direct && wire.bytes && !(at = r->node.receive_buffer(r->node.self, from, &wire)))
         return;
     is_direct = at != NULL;
@@ -163,7 +166,7 @@ static void make(rig *r, const char *mode)
     *r = (rig){.roster = tr_roster_new(SERVER, 1 + TRAINERS)};
     is_applying = false;
     for (int i = 0; i <= TRAINERS; i++)
-        tr_roster_put(r->roster, i, i == SERVER ? TR_ROLE_SERVER : TR_ROLE_TRAINER, 1, 100 + i, "h", "");
+        tr_roster_put(r->roster, i, i == SERVER ? TR_ROLE_SERVER : TR_ROLE_TRAINER, 1, 100 + i, "h", i == SERVER ? "here" : "there");
     if (tr_roster_close(r->roster) != TR_OK)
         abort();
     r->server = tr_server_new(r->roster, &store);
@@ -197,6 +200,8 @@ static uint64_t value_of(const char *field, const record *m)
         return m->weight;
     if (!strcmp(field, "offset") || !strcmp(field, "everywhere") || !strcmp(field, "before") || !strcmp(field, "pieces"))
         return m->chunk == 255 ? m->offset : (uint64_t)m->chunk * CHUNK + m->offset;
+    if (!strcmp(field, "part"))
+        return m->who >> 6;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!strcmp(field, numbers[i]))
             return m->block;
@@ -252,6 +257,7 @@ static void happen(rig *r, const record *m, const uint8_t *payload, uint64_t byt
         return;
     r->seq[from] += !(m->who & 2);
     wire.seq = r->seq[from] + !!(m->who & 4);
+    wire.carrier = m->who >> 6 ? (uint32_t)(TRAINERS + 1 - from) + 1 : 0;
     say(r, from, wire, payload, m->who & 16);
 }
 

@@ -7,7 +7,8 @@
  * or more commands, a line "----", what happens, an empty line. Commands:
  *
  *     job servers=1 trainers=2 mode=sync ...    what the job is; first. More words: standbys=N, and replicas, replacements, snapshots,
- *                                               rows, restores (it goes on from a checkpoint), lossy (what is lost is said again), unreported (MPI says of no death), tasks=N
+ *                                               rows, restores (it goes on from a checkpoint), lossy (what is lost is said again), unreported (MPI says of no death), tasks=N,
+ *                                               large (the parameter travels by itself), elsewhere (trainers share another host)
  *     start                                     all ranks begin; what follows shows the messages of the start
  *     start quietly                             the same without a word
  *     trainer 0 step [push ...]                 what trainers do next (tests/support/sim_script.c has the words); all at once by "trainers step"
@@ -233,6 +234,10 @@ static void set_option(script *s, char *word)
         s->options.restores = true;
     else if (!value && !strcmp(word, "rows"))
         s->options.has_rows = true;
+    else if (!value && !strcmp(word, "large"))
+        s->options.is_large = true;
+    else if (!value && !strcmp(word, "elsewhere"))
+        s->options.is_elsewhere = true;
     else if (!value && !strcmp(word, "lossy"))
         s->options.loss = 1e-300;                  /* never by chance */
     else if (!value && !strcmp(word, "unreported"))

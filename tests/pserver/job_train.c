@@ -5,7 +5,7 @@
  * Parameters of several sizes are slice over the servers, which run sgd on them. Each trainer knows what all
  * trainers do and computes it too, so that every parameter it pulls is compared bit by bit. Prints
  * "pid <pid> rank <rank>" at the start, "done <steps>" at the end; a failure goes to stdout as "failed: ...". */
-#include "pserver/core/updates/weighted_mean.h"
+#include "pserver/core/base/weighted_mean.h"
 #include "pserver/trireme_dist.h"
 
 #include <getopt.h>

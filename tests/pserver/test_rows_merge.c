@@ -2,7 +2,7 @@
 #include "tests/support/expect.h"
 
 #include "framework/tensors/random.h"
-#include "pserver/core/updates/weighted_mean.h"
+#include "pserver/core/base/weighted_mean.h"
 #include "storage/table/rows_merge.h"
 
 #include <math.h>
@@ -99,6 +99,56 @@ TEST(a_trainer_without_samples_is_left_out_whatever_it_sent)
     check((const double[]){4, 0, 4}, 0);
     check((const double[]){0, 0, 7}, 0);               /* one that is left: its gradient, bit by bit */
     check((const double[]){0, 0, 0}, 0);
+}
+
+/* Trainers 0 and 1 are a group, whose sum is made here, or before. */
+static void check_groups(const double *weight)
+{
+    static rows   all[TRAINERS];
+    tr_rows_part  part[TRAINERS], sums[TRAINERS + 1];
+    tr_rows_merge merge = {0}, group = {0}, summed = {0};
+
+    for (int t = 0; t < TRAINERS; t++) {
+        draw(&all[t], t);
+        part[t] = (tr_rows_part){t, weight[t], all[t].count, all[t].key, all[t].value, .group = t / 2 * 2};
+    }
+    EXPECT_OK(tr_rows_merge_run(&merge, &(tr_rows_update){TRAINERS, part}, WIDTH));
+    EXPECT_OK(tr_rows_merge_sum(&group, &(tr_rows_update){2, part}, WIDTH));
+    sums[0] = (tr_rows_part){0, weight[0], 0};
+    sums[1] = (tr_rows_part){0, weight[0], group.set.count, group.set.keys, group.values, .is_sum = true};
+    sums[2] = (tr_rows_part){1, weight[1], 0};
+    sums[3] = part[2];
+    EXPECT_OK(tr_rows_merge_run(&summed, &(tr_rows_update){TRAINERS + 1, sums}, WIDTH));
+    assert_int_equal(summed.set.count, merge.set.count);
+    assert_memory_equal(summed.set.keys, merge.set.keys, merge.set.count * sizeof *merge.set.keys);
+    assert_memory_equal(summed.values, merge.values, merge.set.count * WIDTH * sizeof *merge.values);
+    for (uint32_t i = 0; i < merge.set.count; i++) {
+        tr_mean mean = {0}, first = {0};
+        float   want[WIDTH] = {0}, sum[WIDTH] = {0};
+        for (int t = 0; t < TRAINERS; t++) {
+            float value[WIDTH] = {0};
+            for (int k = 0; k < all[t].count; k++)
+                if (all[t].key[k] == merge.set.keys[i])
+                    memcpy(value, all[t].value + k * WIDTH, sizeof value);
+            if (t == 2)
+                tr_mean_join(&mean, TR_FP32, want, &first, sum, WIDTH);
+            tr_mean_add(t == 2 ? &mean : &first, TR_FP32, t == 2 ? want : sum, value, WIDTH, weight[t]);
+        }
+        tr_mean_finish(&mean, TR_FP32, want, WIDTH);
+        for (int c = 0; c < WIDTH; c++)
+            assert_true(fabs((double)merge.values[i * WIDTH + (uint32_t)c] - (double)want[c]) <= 1e-7);
+    }
+    tr_rows_merge_deinit(&merge);
+    tr_rows_merge_deinit(&group);
+    tr_rows_merge_deinit(&summed);
+}
+
+TEST(the_sum_of_a_group_may_be_made_before)
+{
+    check_groups((const double[]){4, 4, 4});
+    check_groups((const double[]){4, 4, 3});           /* even in the group alone */
+    check_groups((const double[]){4, 3, 4});
+    check_groups((const double[]){0.5, 2, 2});
 }
 
 TEST(repeated_keys_of_one_part_add_up_in_their_order)
@@ -208,6 +258,7 @@ int main(void)
         cmocka_unit_test(equal_weights_give_the_very_bits_of_the_dense_mean),
         cmocka_unit_test(samples_weigh),
         cmocka_unit_test(a_trainer_without_samples_is_left_out_whatever_it_sent),
+        cmocka_unit_test(the_sum_of_a_group_may_be_made_before),
         cmocka_unit_test(repeated_keys_of_one_part_add_up_in_their_order),
         cmocka_unit_test(parts_of_one_trainer_that_has_merged_them_are_the_update_as_they_are),
         cmocka_unit_test(hints_follow_their_keys_if_all_parts_have_some),

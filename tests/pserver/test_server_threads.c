@@ -1,6 +1,6 @@
 /* test_server_threads.c - what a server computes with several threads has the bits of one: sums of gradients, rows that are looked up. */
 #include "framework/tensors/random.h"
-#include "pserver/core/updates/weighted_mean.h"
+#include "pserver/core/base/weighted_mean.h"
 #include "storage/table/rows_merge.h"
 #include "storage/table/table.h"
 #include "tests/support/expect.h"

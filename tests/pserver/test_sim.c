@@ -32,6 +32,29 @@ TEST(every_gradient_counts_once_in_any_mode)
     }
 }
 
+/* In these jobs the trainers are on one host without servers, or on two. */
+TEST(trainers_of_a_host_send_one_gradient)
+{
+    enum { RUNS = 400 };
+    uint64_t chunks = 0, rows = 0;
+
+    for (EACH_SEED(RUNS)) {
+        sim_options options = options_of(5 * seed + 2 + seed % 2, "sync");
+        uint64_t    of_chunks, of_rows;
+        options.trainers += options.trainers == 1;
+        options.loss = seed % 4 ? 0 : 0.03;
+        sim_job *job = sim_job_new(&options);
+        sim_run_seed(job, options.seed);
+        sim_job_check(job);
+        sim_job_sums(job, &of_chunks, &of_rows);
+        chunks += of_chunks > 0;
+        rows += of_rows > 0;
+        sim_job_free(job);
+    }
+    sim_expect_often("jobs with sums of chunks", chunks, RUNS, 30);
+    sim_expect_often("jobs with sums of rows", rows, RUNS, 30);
+}
+
 /* In modes where updates come in any order what arrives is a whole number by these methods. */
 TEST(compressed_gradients_are_those_of_one_process_that_compresses)
 {
@@ -155,6 +178,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(parameters_are_bitwise_those_of_one_process_in_any_order),
         cmocka_unit_test(lost_and_doubled_messages_change_nothing),
         cmocka_unit_test(every_gradient_counts_once_in_any_mode),
+        cmocka_unit_test(trainers_of_a_host_send_one_gradient),
         cmocka_unit_test(compressed_gradients_are_those_of_one_process_that_compresses),
         cmocka_unit_test(rounded_parameters_are_those_of_one_process_that_rounds),
         cmocka_unit_test(jobs_of_sixty_four_ranks),

@@ -453,7 +453,7 @@ static tr_node make_server(void *self, const tr_roster *roster)
 static tr_node make_client(void *self, const tr_roster *roster)
 {
     trainer                *t = self;
-    const tr_client_options options = {CHUNK, 3 * CHUNK, t->job->retry, 1000000};
+    const tr_client_options options = {CHUNK, 3 * CHUNK, t->job->retry, 1000000, .is_apart = true};
 
     t->client = tr_client_new(roster, &options);
     tr_client_set_place(t->client, pack_place, t);

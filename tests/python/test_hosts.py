@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,16 +14,17 @@ import cluster
 import pytest
 from host_support import SHARED, SLACK, OnHosts, assert_same, fresh_mark, three_hosts
 from job_support import (LIMIT, MPIS, ROW_SETS, SCRIPT, alone, assert_same_tables, assert_within, each_mpi, environment, job_lines,
-                         launch, launch_command, needs_mpi)
+                         launch, launch_command, launch_under_mpi, needs_mpi)
 
 from trireme.launch import cli
 from trireme.errors import NotFoundError
-from trireme.launch import advice, fabric, hosts, pipes
+from trireme.launch import advice, fabric, hosts, pipes, supervisor
 from trireme.launch import agent as agents
 from trireme.launch.figures import figures_of
 from trireme.launch.logs import read as read_logs
 from trireme.launch.mpi import Layout, command_line
 from trireme.launch.network import network_of
+from trireme.launch.states import Checkpoints
 
 pytestmark = pytest.mark.mpi
 
@@ -195,13 +197,13 @@ class Job(OnHosts):
     """A job under ``trireme launch`` on the hosts of a cluster, started on its first one."""
 
     def __init__(self, hosts, *args, version=None, servers=2, trainers=2, restarts=0, replicas=0,
-                 standbys_for="all", script=SCRIPT, way="auto"):
+                 standbys_for="all", script=SCRIPT, way="auto", options=(), env=None):
         super().__init__(hosts)
         command = launch_command(servers, trainers, *args, version=version, script=script, options=(
             "--hostfile", hosts.hostfile, "--ssh", hosts.ssh, "--timeout", 100, "--restarts", restarts, "--replicas", replicas,
-            "--standbys-for", standbys_for, "--transport", way))
+            "--standbys-for", standbys_for, "--transport", way, *options))
         with self.output.open("w") as output:          # a pipe would be held by an ssh that outlives the rest
-            self.process = subprocess.Popen(hosts.command(command), env=environment(), stdin=subprocess.DEVNULL,
+            self.process = subprocess.Popen(hosts.command(command), env=env or environment(), stdin=subprocess.DEVNULL,
                                             stdout=output, stderr=subprocess.STDOUT)
 
     def is_running(self):
@@ -271,6 +273,35 @@ def test_a_job_on_three_hosts_is_the_job_of_one(way, words, three, tmp_path):
     if way == "auto" and fabric.devices():
         words = "over what Open MPI takes for .*"
     assert_trains_as_on_one_host(three, None, tmp_path, way, words)
+
+
+@needs_mpi
+def test_trainers_of_a_host_send_one_gradient_and_the_run_keeps_its_bits(three, tmp_path):
+    """A server on h1, two trainers on h2 and two on h3: with carriers, without them, and resumed on one host."""
+    places, folder = three.folder / "two-and-two", three.folder / tmp_path.name
+    places.write_text("h1 slots=1\nh2 slots=2\nh3 slots=2\n")
+    arguments = ("--steps", 8, "--width", 1024, "--out")         # two of the parameters are too large to travel with others
+    for carriers in "10":
+        job = Job(three, *arguments, three.folder / f"{carriers}.npz", servers=1, trainers=4, options=(
+            "--hostfile", places, "--standbys", 0, *(("--checkpoint", folder, "--checkpoint-steps", 4) if carriers == "1" else ())),
+            env=environment(TRIREME_CARRIERS=carriers, TRIREME_TRACE="messages"))
+        code, text = job.end(60)
+        assert code == 0, text
+        assert ("PUSH" in text and " part=1" in text and " part=2" in text) == (carriers == "1")
+    assert_same(three.folder / "1.npz", three.folder / "0.npz")
+    shutil.rmtree(folder / "step-000000008")
+    launch_under_mpi(1, 4, *arguments, tmp_path / "resumed.npz", options=("--checkpoint", folder, "--resume", "--standbys", 0))
+    assert_same(three.folder / "1.npz", tmp_path / "resumed.npz")
+    assert groups_of(folder, 4) == "2,2" and groups_of(folder, 3) == "3"
+    launch(1, 4, *arguments, tmp_path / "begun.npz")
+    with pytest.raises(AssertionError):
+        assert_same(three.folder / "1.npz", tmp_path / "begun.npz")      # one host has another order
+
+
+def groups_of(folder, trainers):
+    """The host groups of a job that goes on from there on this host."""
+    job = supervisor.Launch(Layout(1, trainers), [str(SCRIPT)], checkpoints=Checkpoints(str(folder), resume=True))
+    return job.environment(".")["TRIREME_HOST_GROUPS"]
 
 
 @needs_mpi

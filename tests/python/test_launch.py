@@ -16,6 +16,7 @@ import pytest
 from job_support import (LIMIT, MPIS, SCRIPT, UNLIKE, Launched, ended, assert_within,
                          each_mpi, environment, job_lines, launch_under_mpi, listeners, needs_mpi)
 
+import trireme as fluid
 from trireme.launch import cli
 from trireme.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from trireme.launch import mpi, supervisor, watch
@@ -135,13 +136,13 @@ def test_servers_have_their_hosts_cores(layout, asked, found, monkeypatch):
 
 
 def test_trainers_begin_where_servers_end():
-    assert placed(Layout(2, 4, hosts="a,b,c", standbys=1)) == [["a", "b"], ["c", "a", "b", "c"], ["a", "b", "c"], []]
+    assert placed(Layout(2, 4, hosts="a,b,c", standbys=1)) == [["a", "b"], ["c", "c", "a", "b"], ["a", "b", "c"], []]
     assert placed(Layout(3, 3, hosts="a,b,c")) == [["a", "b", "c"], ["a", "b", "c"], [], []]
     assert placed(Layout(0, 2, hosts="u@a,b"))[1] == ["u@a", "b"]
 
 
 def test_a_host_has_as_much_as_it_has_slots():
-    assert placed(Layout(1, 6, hosts="a:4,b:2"))[:2] == [["a"], ["b", "a", "b", "a", "a", "a"]]
+    assert placed(Layout(1, 6, hosts="a:4,b:2"))[:2] == [["a"], ["b", "b", "a", "a", "a", "a"]]
     servers, _, _, replicas = placed(Layout(4, 1, hosts="a:3,b", replicas=1))
     assert servers == ["a", "b", "a", "a"] and replicas == ["a"] * 3 + ["b"] * 3
     assert placed(Layout(3, 0, hosts="a,b,u@a:1"))[0] == ["a", "b", "a"]     # named twice: two slots
@@ -150,6 +151,40 @@ def test_a_host_has_as_much_as_it_has_slots():
             line(FIVE, Layout(1, 1, hosts=wrong))
     with pytest.raises(InvalidArgumentError, match="host ':3' has no name"):
         line(FIVE, Layout(1, 1, hosts=":3"))
+
+
+def test_trainers_of_a_host_follow_each_other_and_are_a_group():
+    assert placed(Layout(2, 7, hosts="a:3,b:2,c:4"))[1] == ["c"] * 4 + ["a"] * 2 + ["b"]
+    assert Layout(2, 7, hosts="a:3,b:2,c:4").host_groups() == "4,2,1"
+    assert Layout(2, 7).host_groups() == "7"
+
+
+def groups_of(launch):
+    return launch.environment(".")["TRIREME_HOST_GROUPS"]
+
+
+def test_a_run_keeps_its_groups_in_all_starts(monkeypatch):
+    monkeypatch.delenv("TRIREME_HOST_GROUPS", raising=False)
+    job = supervisor.Launch(Layout(1, 5, hosts="a:3,b:3"), [str(SCRIPT)])
+    assert groups_of(job) == "3,2"
+    job.layout = Layout(1, 5, hosts="a:3")                     # b is lost
+    assert groups_of(job) == "3,2"
+    monkeypatch.setenv("TRIREME_HOST_GROUPS", "1,4")
+    assert groups_of(supervisor.Launch(Layout(1, 5, hosts="a:3,b:3"), [str(SCRIPT)])) == "1,4"
+
+
+def test_a_run_that_goes_on_keeps_its_groups_if_it_has_as_many_trainers(tmp_path, monkeypatch, exe):
+    monkeypatch.delenv("TRIREME_HOST_GROUPS", raising=False)
+    fluid.layers.fc(fluid.layers.data("x", [2]), 1)
+    exe.run(fluid.default_startup_program())
+    fluid.io.save_checkpoint(exe, str(tmp_path))               # of one process: one trainer
+
+    def found(trainers, **how):
+        layout = Layout(1, trainers, hosts="a,b,c")
+        return groups_of(supervisor.Launch(layout, [str(SCRIPT)], checkpoints=Checkpoints(str(tmp_path), **how)))
+
+    assert found(1, resume=True) == found(1) == "1"
+    assert found(4, resume=True) == found(4, resume_or_begin=True) == found(4) == "2,1,1"
 
 
 @pytest.mark.parametrize("options, message", [

@@ -250,7 +250,7 @@ static tr_status write_parts(const char *folder, const int64_t snapshots[4])
 
     for (int i = 0; i < 3; i++)
         parts[i] = write_rows(folder, i, snapshots[i], snapshots[i + 1], snapshot);
-    const tr_status status = tr_manifest_write(NULL, folder, &facts, snapshot, 3, parts);
+    const tr_status status = tr_manifest_write(NULL, folder, &facts, "4,2", snapshot, 3, parts);
     for (int i = 0; i < 3; i++)
         tr_part_free(parts[i]);
     return status;
@@ -268,6 +268,7 @@ TEST(pieces_of_several_servers_are_one_array)
     EXPECT_OK(write_parts(path, (const int64_t[]){0, 100, 101, ROWS}));
     EXPECT_OK(tr_checkpoint_open(&c, path));
     assert_int_equal(tr_checkpoint_count(c), 2);
+    assert_string_equal(tr_checkpoint_groups(c), "4,2");
     tr_checkpoint_array(&a, c, tr_checkpoint_find(c, "w"));
     assert_int_equal(a.dims[0], ROWS);
     EXPECT_OK(tr_checkpoint_read(c, tr_checkpoint_find(c, "w"), 0, ROWS, got, sizeof got));

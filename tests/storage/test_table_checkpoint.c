@@ -82,7 +82,7 @@ static void write_parts(const char *folder, const tr_table *whole, const uint32_
 
     for (int i = 0; i < 3; i++)
         parts[i] = write_part(path, i, whole, snapshots, snapshot);
-    EXPECT_OK(tr_manifest_write(NULL, path, &facts, snapshot, 3, parts));
+    EXPECT_OK(tr_manifest_write(NULL, path, &facts, NULL, snapshot, 3, parts));
     for (int i = 0; i < 3; i++)
         tr_part_free(parts[i]);
     free(path);
@@ -150,7 +150,7 @@ static void write_with_array(const char *path, const tr_table *whole)
     parts[0] = write_part(path, 0, whole, (const uint32_t[]){0, 700, TR_SHARDS, TR_SHARDS}, snapshot);
     parts[1] = write_part(path, 1, whole, (const uint32_t[]){0, 700, TR_SHARDS, TR_SHARDS}, snapshot);
     EXPECT_OK(tr_part_write(&parts[2], path, name, TR_ROWS_EXACT, 1, &state));
-    EXPECT_OK(tr_manifest_write(NULL, path, &facts, snapshot, 3, parts));
+    EXPECT_OK(tr_manifest_write(NULL, path, &facts, NULL, snapshot, 3, parts));
     for (int i = 0; i < 3; i++)
         tr_part_free(parts[i]);
     free(name);

@@ -1,7 +1,7 @@
 /* sim_check.c - the sequential run, and the sums, that a job is compared with. */
 #include "tests/support/sim_state.h"
 
-#include "pserver/core/updates/weighted_mean.h"
+#include "pserver/core/base/weighted_mean.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,22 +27,27 @@ static void check_last(const sim_job *job, int step, const float *param)
 /* The same training in one place. */
 static void check_sync(const sim_job *job)
 {
-    static float param[SIM_TOTAL], momentum[SIM_TOTAL], sum[SIM_TOTAL], grad[SIM_TOTAL], rounded[SIM_TOTAL];
+    static float param[SIM_TOTAL], momentum[SIM_TOTAL], sum[SIM_TOTAL], group_sum[SIM_TOTAL], grad[SIM_TOTAL], rounded[SIM_TOTAL];
     float       *residual = calloc((size_t)job->options.trainers * SIM_TOTAL, sizeof *residual);
 
     sim__first_params(job, param);
     sim__first_momentum(job, momentum);
     for (int step = 1; step <= job->options.steps; step++) {
-        tr_mean mean = {0};
+        tr_mean mean = {0}, group = {0};
         int     set;
         sim__seen(job, rounded, param, step);
         for (int i = 0; i < job->options.trainers; i++) {
+            if (sim__begins_group(job, i)) {
+                tr_mean_join(&mean, TR_FP32, sum, &group, group_sum, SIM_TOTAL);
+                group = (tr_mean){0};
+            }
             if (job->trainer[i].steps < step)
                 continue;
             sim__gradient(job, grad, rounded, i, step, sim__weight(job, i, step));
             sim__arrive(job, grad, residual + (size_t)i * SIM_TOTAL, sim__weight(job, i, step));
-            tr_mean_add(&mean, TR_FP32, sum, grad, SIM_TOTAL, sim__weight(job, i, step));
+            tr_mean_add(&group, TR_FP32, group_sum, grad, SIM_TOTAL, sim__weight(job, i, step));
         }
+        tr_mean_join(&mean, TR_FP32, sum, &group, group_sum, SIM_TOTAL);
         if (!mean.parts)
             break;
         tr_mean_finish(&mean, TR_FP32, sum, SIM_TOTAL);
@@ -167,7 +172,7 @@ static bool misses_the_last(const sim_job *job, const sim_place *p, const sim_pl
 /* The first updates in one place: each of the mean of its steps, computed with the parameters before it. */
 static void replay(const sim_job *job, uint64_t updates, float *param, float *momentum)
 {
-    static float     sum[SIM_TOTAL], grad[SIM_TOTAL], rounded[SIM_TOTAL];
+    static float     sum[SIM_TOTAL], group_sum[SIM_TOTAL], grad[SIM_TOTAL], rounded[SIM_TOTAL];
     const sim_place *all = furthest(job);
     float           *residual = calloc((size_t)job->options.trainers * SIM_TOTAL, sizeof *residual);
 
@@ -176,17 +181,22 @@ static void replay(const sim_job *job, uint64_t updates, float *param, float *mo
     sim__first_params(job, param);
     sim__first_momentum(job, momentum);
     for (uint64_t n = 0; n < updates; n++) {
-        tr_mean mean = {0};
+        tr_mean mean = {0}, group = {0};
         int     set, before = made;
         for (int i = 0; i < job->options.trainers; i++) {
+            if (job->policy.gathers_per_trainer || sim__begins_group(job, i)) {
+                tr_mean_join(&mean, TR_FP32, sum, &group, group_sum, SIM_TOTAL);
+                group = (tr_mean){0};
+            }
             const int step = (int)all->history[n][i];
             if (!step)
                 continue;
             made = step > made ? step : made;
             sim__gradient(job, grad, sim__seen(job, rounded, param, step), i, step, sim__weight(job, i, step));
             sim__arrive(job, grad, residual + (size_t)i * SIM_TOTAL, sim__weight(job, i, step));
-            tr_mean_add(&mean, TR_FP32, sum, grad, SIM_TOTAL, sim__weight(job, i, step));
+            tr_mean_add(&group, TR_FP32, group_sum, grad, SIM_TOTAL, sim__weight(job, i, step));
         }
+        tr_mean_join(&mean, TR_FP32, sum, &group, group_sum, SIM_TOTAL);
         tr_mean_finish(&mean, TR_FP32, sum, SIM_TOTAL);
         for (int step = before + 1; step <= made; step++)         /* the first trainer that makes a step sets its values */
             sim__set(job, step, &set, param, momentum);

@@ -11,6 +11,9 @@
 #include <cmocka.h>
 
 static const int64_t param_size[SIM_PARAMS] = {3, 700, 4500, 11000};
+
+/* A chunk, which is too large to travel with others. */
+static const int64_t LARGE = SIM_CHUNK / sizeof(float);
 /* By then what has been sent is there. */
 static const int64_t ARRIVES = 20000;
 /* When a job does not end: virtual nanoseconds. */
@@ -18,7 +21,7 @@ static const int64_t LONG = 60000000000;
 
 static tr_node core_of(const sim_rank *r)
 {
-    return r->trainer   ? tr_client_node(r->trainer->client)
+    return r->trainer   ? tr_carrier_node(r->trainer->carrier)
            : r->replica ? tr_replica_node(r->replica)
            : r->server  ? tr_server_node(r->server)
                         : tr_standby_node(r->standby);
@@ -77,6 +80,7 @@ static void inherit(void *self, int trainer, uint32_t incarnation)
     t->steps = r->job->options.tasks ? SIM_MOST_STEPS : dead->corpse->steps;
     t->fact = dead->corpse->fact;
     t->client = tr_client_new_replacement(r->roster, &options);
+    t->carrier = tr_carrier_new(r->roster, tr_client_node(t->client), SIM_CHUNK);
     tr_client_set_place(t->client, sim__pack_place, t);
     memset(t->seen, 0, sizeof t->seen);
     r->trainer = t;
@@ -112,6 +116,7 @@ static tr_node rank_make(void *self, const tr_roster *roster)
         const tr_client_options options = client_options(job);
         sim_trainer            *t = &job->trainer[own->index];
         t->client = tr_client_new(roster, &options);
+        t->carrier = tr_carrier_new(roster, tr_client_node(t->client), SIM_CHUNK);
         tr_client_set_place(t->client, sim__pack_place, t);
         memset(t->seen, 0, sizeof t->seen);
         r->trainer = t;
@@ -192,7 +197,8 @@ static void cut_blocks(sim_job *job)
     job->block = calloc((size_t)(SIM_PARAMS * servers), sizeof *job->block);
     for (int p = 0; p < (job->options.is_scripted ? 1 : SIM_PARAMS); p++)
         for (int s = 0; s < servers; s++) {
-            const int64_t size = param_size[p] * (s + 1) / servers - param_size[p] * s / servers;
+            const int64_t all = job->options.is_large ? servers * LARGE : param_size[p];
+            const int64_t size = all * (s + 1) / servers - all * s / servers;
             if (size == 0)
                 continue;
             job->block[job->blocks++] = (sim_block){p, (s + p) % servers, size, at};
@@ -212,15 +218,31 @@ static tr_role role_of(const sim_job *job, int i)
                                                 : TR_ROLE_REPLICA;
 }
 
-/* All are on one host, but for replicas and, perhaps, some standbys. In one of five jobs trainers are elsewhere. */
+/* All are on one host, but for replicas and, perhaps, some standbys. In one of five jobs trainers are elsewhere, in another one on two
+ * hosts, and some standbys with them, which become trainers there. */
 static const char *host_of(const sim_job *job, int i)
 {
+    const int     index = i - job->options.servers;
+    const tr_role role = role_of(job, i);
+
     if (job->options.cluster)
         return job->rank[i].host;
-    if (job->options.seed % 5 == 2 && !waits_count(job) && role_of(job, i) == TR_ROLE_TRAINER)
+    if (job->options.is_elsewhere && (role == TR_ROLE_TRAINER || role == TR_ROLE_STANDBY))
         return "elsewhere";
+    if (job->options.seed % 5 == 2 && !waits_count(job) && role == TR_ROLE_TRAINER)
+        return "elsewhere";
+    const bool    may_move = role == TR_ROLE_TRAINER || (role == TR_ROLE_STANDBY && i % 3 == 0 && !job->options.replicas);
+    if (job->options.seed % 5 == 3 && !waits_count(job) && may_move)
+        return 2 * index < job->options.trainers ? "elsewhere" : "yonder";
     const bool is_standby_there = role_of(job, i) == TR_ROLE_STANDBY && job->options.standbys_there && i % 2;
     return role_of(job, i) == TR_ROLE_REPLICA || is_standby_there ? "there" : "here";
+}
+
+bool sim__begins_group(const sim_job *job, int trainer)
+{
+    const int rank = job->options.servers + trainer;
+
+    return trainer == 0 || strcmp(host_of(job, rank), host_of(job, rank - 1)) != 0;
 }
 
 static void make_rank(sim_job *job, int number)
@@ -349,8 +371,10 @@ void sim_job_free(sim_job *job)
         tr_server_free(job->rank[i].server);
         tr_standby_free(job->rank[i].standby);
         tr_replica_free(job->rank[i].replica);
-        if (job->rank[i].trainer)
+        if (job->rank[i].trainer) {
+            tr_carrier_free(job->rank[i].trainer->carrier);
             tr_client_free(job->rank[i].trainer->client);
+        }
         if (job->rank[i].corpse)
             sim__trainer_deinit(job->rank[i].corpse);
         free(job->rank[i].corpse);
@@ -400,6 +424,16 @@ tr_sim *sim_job_sim(sim_job *job)
 void sim_job_set_fact(sim_job *job, int who, const char *fact)
 {
     job->trainer[who].fact = fact;
+}
+
+void sim_job_sums(const sim_job *job, uint64_t *chunks, uint64_t *rows)
+{
+    *chunks = *rows = 0;
+    for (int i = 0; i < sim_job_size(job); i++) {
+        const tr_carrier *carrier = job->rank[i].trainer ? job->rank[i].trainer->carrier : NULL;
+        *chunks += carrier ? tr_carrier_chunk_sums(carrier) : 0;
+        *rows += carrier ? tr_carrier_row_sums(carrier) : 0;
+    }
 }
 
 int sim_job_replacements(const sim_job *job)

@@ -230,10 +230,13 @@ static bool update_once(const sim_job *job, float *rows, tr_rows_merge *merge, c
     tr_rows_part   part[MOST];
     tr_rows_update update = {0, part};
 
-    for (int i = 0; i < job->options.trainers; i++)
+    for (int i = 0, group = 0; i < job->options.trainers; i++) {
+        group += sim__begins_group(job, i);
         if (step_of[i])
             part[update.count++] = (tr_rows_part){i, sim__weight(job, i, (int)step_of[i]),
-                                                  list_gradient(job, keys[i], grad[i], rows, i, (int)step_of[i]), keys[i], grad[i]};
+                                                  list_gradient(job, keys[i], grad[i], rows, i, (int)step_of[i]), keys[i], grad[i],
+                                                  .group = job->policy.gathers_per_trainer ? 0 : group};
+    }
     if (!update.count)
         return false;
     assert_int_equal(tr_rows_merge_run(merge, &update, SIM_WIDTH), TR_OK);

@@ -85,6 +85,7 @@ typedef enum sim_phase { SIM_START, SIM_RESTORE, SIM_SETUP, SIM_TOLD_TASKS, SIM_
 typedef struct sim_trainer {
     sim_job    *job;
     tr_client  *client;
+    tr_carrier *carrier;              /* around the client */
     int         rank;
     int         index, steps, step;
     int         known;                /* steps that servers may have had before the job was started again */
@@ -196,6 +197,8 @@ struct sim_job {
 /* sim_model.c */
 /* Is everything a whole number? */
 bool      sim__is_whole(const sim_job *job);
+/* Is this trainer the first one of its host group? */
+bool      sim__begins_group(const sim_job *job, int trainer);
 void      sim__first_params(const sim_job *job, float *param);
 void      sim__first_momentum(const sim_job *job, float *momentum);
 void      sim__gradient(const sim_job *job, float *grad, const float *param, int who, int step, double weight);

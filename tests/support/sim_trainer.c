@@ -161,6 +161,9 @@ static void set_up_servers(sim_trainer *t)
             pack_setup(job, s, &setups[s]);
     }
     tr_client_setup_all(t->client, setups, 3 * (uint32_t)job->blocks, blocks, &job->policy, true);
+    tr_carrier_set_up(t->carrier, &(tr_carrier_setup){
+        .block_count = 3 * (uint32_t)job->blocks, .blocks = blocks, .compress = &job->compress,
+        .table_count = !job->options.is_scripted || job->options.has_rows, .width = (int64_t[]){SIM_WIDTH}});
     free(setups);
     free(blocks);
 }
@@ -203,13 +206,14 @@ static void push_compressed(sim_trainer *t, int index)
 
 static void push_all(sim_trainer *t)
 {
-    const int n = t->job->blocks, start = (int)tr_sim_random(t->job->sim, (uint64_t)n);
+    const int n = t->job->blocks, chance = (int)tr_sim_random(t->job->sim, (uint64_t)n);
+    const int start = tr_sim_random(t->job->sim, 8) && !sim__begins_group(t->job, t->job->options.trainers - 1) ? t->step % n : chance;
     int       set;
 
     for (int i = 0; i < 2 && sim__set(t->job, t->step, &set, t->param, NULL); i++)
         sim__ask(t, SIM_OP_SET, (uint32_t)(2 * set + i));
     sim__gradient(t->job, t->grad, t->param, t->index, t->step, t->weight);
-    for (int i = 0; i < n; i++) {                  /* in an order of its own */
+    for (int i = 0; i < n; i++) {                  /* in an order of its own; trainers of a host mostly in the same one */
         const int b = (start + i) % n;
         if (sim__is_compressed(t->job, t->job->block[b].size))
             push_compressed(t, b);

@@ -1,5 +1,5 @@
 /* roster.c - the Hello of a rank, and numbers for the ranks of each role. */
-#include "pserver/core/base/roster.h"
+#include "pserver/core/base/roster_state.h"
 
 #include "framework/base/memory.h"
 #include "framework/base/status.h"
@@ -23,6 +23,8 @@ tr_roster *tr_roster_new(int self, int size)
     roster->rank = tr__must_array((size_t)size, sizeof *roster->rank);
     roster->server_rank = tr__must_array((size_t)size, sizeof(int));
     roster->trainer_rank = tr__must_array((size_t)size, sizeof(int));
+    roster->group_first = tr__must_array((size_t)size, sizeof(int));
+    roster->group_end = tr__must_array((size_t)size, sizeof(int));
     return roster;
 }
 
@@ -40,6 +42,8 @@ void tr_roster_free(tr_roster *roster)
     free(roster->rank);
     free(roster->server_rank);
     free(roster->trainer_rank);
+    free(roster->group_first);
+    free(roster->group_end);
     free(roster);
 }
 
@@ -257,8 +261,10 @@ static tr_status number_ranks(tr_roster *roster)
 
 tr_status tr_roster_close(tr_roster *roster)
 {
-    const tr_status status = number_ranks(roster);
+    tr_status status = number_ranks(roster);
 
+    if (status == TR_OK)
+        status = tr__roster_form_groups(roster);
     for (int i = 0; i < roster->size; i++) {
         tr_rank *r = &roster->rank[i];
         r->name = tr__must_format("rank %d (%s %d, host %s, pid %lld)", i, role_names[r->role], r->index, r->host, (long long)r->pid);

@@ -6,6 +6,9 @@
  * replica whose number is higher than those of all servers waits, as a standby does, to become the replica of a server whose replica has
  * died. Functions of a roster neither wait nor send.
  *
+ * A *host group* is a sequence of trainers, one number after the other, which are on one host when the job begins. It stays a group when
+ * one of them dies and is replaced on another host, because the order in which gradients are added follows from it.
+ *
  * Invariant: only two things of a complete roster change: which ranks are dead or have left, and which rank is which server or trainer.
  * Only the driver (comm.h) changes them. Names and numbers of ranks do not change, and other threads may read them. */
 #pragma once
@@ -31,6 +34,7 @@ typedef struct tr_roster {
     int      servers, trainers;
     int      standbys, replicas;
     int     *server_rank, *trainer_rank;          /* the rank of each server, of each trainer */
+    int     *group_first, *group_end;             /* of each trainer: the first one of its host group, and the number after the last one */
     tr_rank *rank;
 } tr_roster;
 
@@ -47,6 +51,15 @@ void      tr_roster_put(tr_roster *roster, int rank, tr_role role, uint32_t inca
                         const char *host_id);
 /* All ranks are known: number them. TR_EPEER: no job can run on these ranks, for example because there is no server. */
 tr_status tr_roster_close(tr_roster *roster);
+/* The sizes of the host groups, "4,4,2", as TRIREME_HOST_GROUPS says them; malloc'ed. */
+char     *tr_roster_groups(const tr_roster *roster);
+/* Are all trainers of the group alive, and on this rank's host? */
+bool      tr_roster_is_group_here(const tr_roster *roster, int trainer);
+/* The trainer of this rank's host group that carries its requests for a server (carrier.h): its rank. -1: there is none, because this
+ * trainer is alone, or the server is on this host, or a trainer of the group is not. */
+int       tr_roster_carrier(const tr_roster *roster, int server);
+/* Are these two ranks on one host? */
+bool      tr_roster_share_host(const tr_roster *roster, int rank, int other);
 /* The name of a rank for messages; "rank 7" while the rank is unknown. The text lives as long as the roster; the text of an unknown rank,
  * until this thread's next call for an unknown rank. */
 const char *tr_roster_name(const tr_roster *roster, int rank);

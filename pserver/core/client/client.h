@@ -25,12 +25,14 @@ typedef struct tr_client_options {
     uint64_t chunk_bytes, window_bytes;
     int64_t  retry;                   /* nanoseconds until a request is repeated; 0: never, because the transport is reliable */
     int64_t  patience;                /* nanoseconds that a client waits for the standby of a dead server */
+    bool     is_apart;                /* requests go to servers directly, not through a carrier (carrier.h) */
 } tr_client_options;
 
 typedef struct tr_client_block {
     int      server;
     uint64_t bytes;
     bool     is_rounded;              /* float32, pulled in bfloat16 */
+    bool     is_double;               /* float64 */
 } tr_client_block;
 
 /* A first value of a variable. */

@@ -65,14 +65,6 @@ static void on_state_of(tr_client *client, tr__stream *s, const Trireme__Pserver
         tr__client_op_count_down(client, 1);
 }
 
-/* Another rank answers a question from the beginning. */
-static void forget_answer(tr__answer *answer)
-{
-    answer->parts = answer->direct = answer->pending = 0;
-    answer->has_gap = false;
-    answer->left = answer->size;
-}
-
 /* Queue the requests that the new server lacks once more, under numbers from 1 on. */
 static void send_again(tr_client *client, tr__stream *s, uint64_t settled)
 {
@@ -84,8 +76,7 @@ static void send_again(tr_client *client, tr__stream *s, uint64_t settled)
         r->is_flying = false;
         if (is_there)
             tr__client_finish(client, s, r);
-        if (ask->receive_buffer)
-            forget_answer(&r->answer);
+        tr__client_forget_answer(r);
         if (ask->moved)
             ask->moved(r, settled);
         if (r->state != TR__OPEN && !is_there && (ask->kept == TR__KEPT_UNTIL_SETTLED || tr__client_is_kept(s, r)))
@@ -112,6 +103,7 @@ static void move_stream(tr_client *client, tr__stream *s, int peer, const Trirem
         return;
     }
     s->rank = peer;
+    s->carrier = 0;
     s->is_orphan = s->awaits_replacement = false;
     tr__client_hear_from_server(client);
     s->must_introduce = tr__client_is_replacement(client);         /* the new server may not know this replacement */

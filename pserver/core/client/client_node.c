@@ -81,6 +81,16 @@ void tr_client_abort(tr_client *client, const char *text)
 
 /* == sending ====================================================================================== */
 
+/* From a step's first gradient on, requests may go through a carrier. All earlier ones must be done, so that none overtakes another. */
+static void choose_carrier(const tr_client *client, tr__stream *s, const tr__request *r)
+{
+    const tr_policy *policy = &client->policy;
+    const bool may = !client->options.is_apart && policy->is_lockstep && !policy->gathers_per_trainer && !policy->backups;
+
+    if (!s->carrier && may && tr__client_is_push(r) && tr__client_open(s) == r)
+        s->carrier = (uint32_t)(tr_roster_carrier(client->roster, (int)(s - client->stream)) + 1);
+}
+
 static bool next_of(tr_client *client, tr__stream *s, tr_message *out)
 {
     if (s->must_introduce && !s->is_orphan) {
@@ -109,7 +119,9 @@ static bool next_of(tr_client *client, tr__stream *s, tr_message *out)
         r->is_flying = true;
     }
     s->unsent = r->next;
-    *out = (tr_message){.peer = s->rank, .wire = r->wire, .payload = r->payload};
+    choose_carrier(client, s, r);
+    *out = (tr_message){.peer = s->carrier ? (int)s->carrier - 1 : s->rank, .wire = r->wire, .payload = r->payload};
+    out->wire.receiver = s->carrier ? (uint32_t)s->rank + 1 : 0;
     if (r->sent_at && r->payload)                  /* an ACK of the first copy may free the payload while this copy waits to be sent */
         out->payload = out->owned = memcpy(tr__must_bytes(r->wire.bytes + 1), r->payload, r->wire.bytes);
     r->sent_at = client->now ? client->now : 1;
@@ -225,13 +237,30 @@ static bool has_left(const tr_client *client, const tr__stream *s)
     return is_done;
 }
 
-/* Only a server's death matters here. Whether a trainer's death matters is for the servers to decide: the trainer may have left already. */
+/* Requests went through this rank. What is not done goes to the servers themselves. */
+static void lose_carrier(const tr_client *client, int peer)
+{
+    for (int i = 0; i < client->stream_count; i++) {
+        tr__stream *s = &client->stream[i];
+        if (s->carrier != (uint32_t)peer + 1)
+            continue;
+        s->carrier = 0;
+        for (tr__request *r = s->first; r; r = r->next)
+            if (r->state == TR__OPEN && r->ask->receive_buffer && r->answer.carrier)
+                tr__client_forget_answer(r);
+        rewind_stream(client, s);
+    }
+}
+
+/* Of deaths only a server's matters here, and that of a carrier. Whether a trainer's death matters is for the servers to decide: the
+ * trainer may have left already. */
 static void lost(void *self, int peer, const char *how)
 {
     tr_client  *client = self;
     char        waiting[256];
     tr__stream *s = tr__client_stream_of(client, peer);
 
+    lose_carrier(client, peer);
     if (client->status != TR_OK || !s || has_left(client, s))
         return;
     if ((client->block || tr__client_is_replacement(client)) && tr_roster_standby_for(client->roster, peer) >= 0) {
@@ -258,6 +287,7 @@ static void left(void *self, int peer)
     tr__stream  *s = tr__client_stream_of(client, peer);
     tr__request *r = s ? s->first : NULL;
 
+    lose_carrier(client, peer);
     while (r && r->state != TR__OPEN)
         r = r->next;
     if (r && r->wire.kind == TR_WIRE_GOODBYE)

@@ -14,6 +14,8 @@ void tr__client_flush_pulls(tr_client *client, tr__stream *s);
 /* How all requests with a step's gradients behave. */
 extern const tr__ask tr__ask_push;
 
+/* Send all gathered gradients. */
+void tr__client_flush_pushes(tr_client *client);
 void tr__client_describe_step(char *out, size_t size, const tr_wire *wire, int server);
 
 /* == client_rows.c: rows of sparse tables == */

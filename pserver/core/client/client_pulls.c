@@ -55,6 +55,7 @@ static void *receive_buffer(tr_client *client, tr__stream *s, tr__request *r, co
 
     if ((!is_many && wire->kind != TR_WIRE_DATA) || !may_be_direct(&r->answer, number_of(wire)))
         return NULL;
+    r->answer.carrier = wire->carrier;
     uint8_t *to = is_many ? tr__must_bytes(wire->bytes) : arrival_of(client, s, wire->data.block, wire->data.offset, wire->bytes).to;
     if (to) {
         r->answer.direct = number_of(wire) + 1;

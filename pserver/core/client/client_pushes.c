@@ -97,10 +97,19 @@ uint64_t tr_client_set(tr_client *client, int server, uint32_t value, const void
     return op;
 }
 
+void tr__client_flush_pushes(tr_client *client)
+{
+    for (int i = 0; i < client->stream_count; i++)
+        flush_pushes(client, &client->stream[i]);
+}
+
+/* Where requests go through a carrier, small gradients stay until the step ends or the message is full. So all trainers of a group push
+ * in the same order, which lets the carrier put their pushes together. */
 void tr_client_flush(tr_client *client)
 {
     for (int i = 0; i < client->stream_count; i++) {
-        flush_pushes(client, &client->stream[i]);
+        if (!client->stream[i].carrier)
+            flush_pushes(client, &client->stream[i]);
         tr__client_flush_pulls(client, &client->stream[i]);
         client->stream[i].gathered_from = 0;
     }

@@ -127,6 +127,17 @@ void tr__client_finish(tr_client *client, tr__stream *s, tr__request *r)
         tr__client_op_count_down(client, r->only_op);
 }
 
+void tr__client_forget_answer(tr__request *r)
+{
+    tr__answer *answer = &r->answer;
+
+    if (!r->ask->receive_buffer)
+        return;
+    answer->parts = answer->direct = answer->pending = answer->carrier = 0;
+    answer->has_gap = false;
+    answer->left = answer->size;
+}
+
 bool tr__client_is_kept(const tr__stream *s, const tr__request *r)
 {
     switch (r->ask->kept) {

@@ -51,6 +51,8 @@ static inline bool tr__client_is_push(const tr__request *r)
     return r->ask->kept == TR__KEPT_UNTIL_SETTLED;
 }
 
+/* A question is answered from the beginning, because another rank answers it, or because the rank that carried the answer has died. */
+void         tr__client_forget_answer(tr__request *r);
 /* Would a successor of the server need the request, if it is done? */
 bool         tr__client_is_kept(const tr__stream *s, const tr__request *r);
 /* Mark the request as done and count its operations down. tr__client_reap frees it later. */

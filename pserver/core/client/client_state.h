@@ -23,6 +23,7 @@ typedef struct tr__ask tr__ask;       /* client_requests.h */
 
 /* The answer to a pull: of blocks, of rows, or of all rows of a shard. */
 typedef struct tr__answer {
+    uint32_t        carrier;          /* blocks: the rank through which messages of the answer came, + 1; 0: none did */
     bool            has_gap;          /* blocks: a message of the answer was lost before the newest one */
     uint32_t        parts;            /* blocks: messages that are received; rows: received, or on their way into a receive buffer */
     uint32_t        direct;           /* blocks: number of the last message that goes into its receive buffer, plus 1 */
@@ -78,6 +79,7 @@ typedef struct tr__list {
 
 typedef struct tr__stream {
     int               rank;
+    uint32_t          carrier;        /* the rank through which requests go, + 1; 0: they go to the server directly */
     uint64_t          last_seq;
     tr__request      *first, **end;   /* requests that are not done, or that a successor of this server would need */
     tr__request      *last;           /* the last request, or NULL */

@@ -20,6 +20,7 @@ static uint64_t end_step(tr_client *client, bool is_idle)
 {
     const uint64_t op = tr__client_op_begin(client);
 
+    tr__client_flush_pushes(client);
     tr_client_flush(client);
     client->step++;
     for (int i = 0; i < client->stream_count; i++) {

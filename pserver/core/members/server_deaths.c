@@ -12,6 +12,7 @@
 #include "pserver/core/snapshots/server_tasks.h"
 #include "pserver/core/updates/server_contributions.h"
 #include "pserver/core/updates/server_pulls.h"
+#include "pserver/core/updates/server_row_pulls.h"
 #include "pserver/core/updates/server_rows.h"
 #include "pserver/core/updates/server_streams.h"
 #include "pserver/core/updates/server_updates.h"
@@ -63,6 +64,7 @@ static void abandon(tr_server *server, const tr__trainer *t)
 {
     tr__stream_forget_parked(server, t);
     tr__pulls_forget(server, t);
+    tr__row_pulls_abandon(server, t);
     tr__rows_abandon(server, t);
     tr__contributions_abandon(server, t);
 }

@@ -10,6 +10,7 @@
 #include "pserver/core/snapshots/server_tasks.h"
 #include "pserver/core/updates/server_contributions.h"
 #include "pserver/core/updates/server_pulls.h"
+#include "pserver/core/updates/server_row_pulls.h"
 #include "pserver/core/updates/server_rows.h"
 #include "pserver/core/updates/server_streams.h"
 #include "pserver/core/updates/server_updates.h"
@@ -102,6 +103,7 @@ static tr_status lay_out(tr_server *server)
     lay_out_blocks(server);
     server->start->value_filled = tr__must_array(setup->n_values + 1, sizeof *server->start->value_filled);
     TR_TRY(tr__rows_new(server));
+    tr__row_pulls_new(server);
     tr__contributions_new(server);
     return tr__rounds_new(server);
 }

@@ -61,8 +61,10 @@ tr_status tr__replica_on_push_rows(tr_replica *r, const tr_wire *wire, const uin
     uint8_t      *copy = copy_of(payload, wire->bytes);
     const int64_t count = (int64_t)(wire->bytes / row);
     t->payload[t->count] = copy;
-    t->part[t->count++] = (tr_rows_part){(int)rows->trainer, rows->weight, count, (const int64_t *)(void *)copy,
-                                         (const float *)(void *)(copy + count * (int64_t)sizeof(int64_t))};
+    t->part[t->count++] = (tr_rows_part){
+        (int)rows->trainer, rows->weight, count, (const int64_t *)(void *)copy,
+        (const float *)(void *)(copy + count * (int64_t)sizeof(int64_t)), .is_sum = rows->is_sum,
+        .group = r->policy.gathers_per_trainer ? 0 : r->roster->group_first[rows->trainer]};
     return TR_OK;
 }
 
@@ -161,7 +163,7 @@ void tr__replica_computed(tr_replica *r, tr_status status)
     }
     if (r->stage == TR__REPLICA_COUNTING || !r->owes_report)
         commit(r, &r->next, true);
-    for (size_t i = 0; i < r->setup->n_tables; i++)
+    for (size_t i = 0; r->table && i < r->setup->n_tables; i++)          /* a new copy may have begun meanwhile */
         tr__replica_drop_rows(&r->table[i]);
     tr__replica_drop_sets(r);
     tr_shares_drop(&r->shares);

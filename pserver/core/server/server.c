@@ -28,6 +28,7 @@
 #include "pserver/core/updates/server_meters.h"
 #include "pserver/core/updates/server_pulls.h"
 #include "pserver/core/updates/server_rounds.h"
+#include "pserver/core/updates/server_row_pulls.h"
 #include "pserver/core/updates/server_rows.h"
 #include "pserver/core/updates/server_sets.h"
 #include "pserver/core/updates/server_streams.h"
@@ -101,6 +102,7 @@ void tr_server_free(tr_server *server)
     tr__tasks_free(server);
     tr__replication_free(server);
     tr__rows_free(server);
+    tr__row_pulls_free(server);
     tr__pulls_free(server);
     tr__updates_free(server);
     tr__contributions_free(server);

@@ -18,6 +18,7 @@
 #include "pserver/core/updates/server_contributions.h"
 #include "pserver/core/updates/server_meters.h"
 #include "pserver/core/updates/server_pulls.h"
+#include "pserver/core/updates/server_row_pulls.h"
 #include "pserver/core/updates/server_rows.h"
 #include "pserver/core/updates/server_sets.h"
 #include "pserver/core/updates/server_streams.h"
@@ -169,12 +170,14 @@ static tr_status on_start(tr_server *server, tr__trainer *trainer, const tr_wire
 
 static const tr__handler of_several[] = {
     {TR_WIRE_SETUP, on_start, NULL}, {TR_WIRE_VALUE, on_start, NULL}, {TR_WIRE_JOIN, on_start, NULL},
-    {TR_WIRE_PUSH, on_push, NULL}, {TR_WIRE_PUSH_MANY, on_push, NULL}, {TR_WIRE_PUSH_COMPRESSED, on_push, NULL},
+    {TR_WIRE_PUSH, on_push, tr__contributions_on_push_again}, {TR_WIRE_PUSH_MANY, on_push, tr__contributions_on_push_again},
+    {TR_WIRE_PUSH_COMPRESSED, on_push, tr__contributions_on_push_again},
     {TR_WIRE_SET, on_set, NULL}, {TR_WIRE_STEP_END, on_step_end, NULL}, {TR_WIRE_DRAIN, on_leave, NULL}, {TR_WIRE_GOODBYE, on_leave, NULL},
     {TR_WIRE_SNAPSHOT, on_snapshot, NULL}, {TR_WIRE_TASKS, on_tasks, NULL}, {0}};
 
-static const tr__handler *const PROTOCOLS[] = {of_several,         tr__pulls_handlers, tr__rows_handlers,    tr__set_rows_handlers,
-                                               tr__tasks_handlers, tr__board_handlers, tr__restore_handlers, tr__row_files_handlers};
+static const tr__handler *const PROTOCOLS[] = {
+    of_several,            tr__pulls_handlers, tr__row_pulls_handlers, tr__rows_handlers,     tr__set_rows_handlers,
+    tr__tasks_handlers,    tr__board_handlers, tr__restore_handlers,   tr__row_files_handlers};
 
 void tr__requests_new(tr_server *server)
 {
@@ -353,13 +356,79 @@ static bool is_refused(tr_server *server, int peer, const tr__trainer *trainer, 
     return true;
 }
 
+/* A carrier may still have messages of a process that is dead, or has been replaced. */
+static bool is_late(tr_server *server, int peer, const tr_wire *wire)
+{
+    const tr__trainer *trainer = tr__server_trainer_of(server, peer);
+
+    return wire->carrier && (server->roster->rank[peer].is_dead || !trainer || wire->incarnation != trainer->incarnation);
+}
+
+static bool is_sum_of_rows(const tr_wire *wire)
+{
+    return wire->kind == TR_WIRE_PUSH_ROWS && wire->push_rows.part == TR_PART_FIRST;
+}
+
+/* Take the sum of a group's rows. The request that brought it has no payload after that. */
+static void take_sum(tr_server *server, const tr__trainer *first, tr_wire *wire, const uint8_t *payload, bool is_owned)
+{
+    uint8_t *kept = is_owned ? (uint8_t *)(uintptr_t)payload : tr__server_buffer_new(server, wire->bytes + 1);
+
+    if (!is_owned && wire->bytes)
+        memcpy(kept, payload, wire->bytes);
+    const tr_status status = tr__rows_take_sum(server, first, wire, kept);
+    if (status != TR_OK)
+        tr__server_fail(server, status);
+    wire->bytes = 0;
+}
+
+/* The trainer in whose place a carrier sends the sum of its host group, if that process is dead (late); else NULL. */
+static tr__trainer *trainer_of_late_sum(tr_server *server, int peer, const tr_wire *wire)
+{
+    const tr_roster *roster = server->roster;
+    const bool       is_sum = (wire->kind == TR_WIRE_PUSH && wire->push.part == TR_PART_FIRST) ||
+                        (wire->kind == TR_WIRE_PUSH_MANY && wire->push_many.part == TR_PART_FIRST) || is_sum_of_rows(wire);
+    const tr__trainer *carrier = is_sum && is_late(server, peer, wire) ? tr__server_trainer_of(server, (int)wire->carrier - 1) : NULL;
+
+    return carrier && server->is_running && server->status == TR_OK ? &server->trainer[roster->group_first[carrier->index]] : NULL;
+}
+
+/* Nothing more is heard of such a process. But sums are of others, too. */
+static void receive_late(tr_server *server, int peer, const tr_wire *wire, uint8_t *payload, bool is_direct)
+{
+    tr__trainer *first = trainer_of_late_sum(server, peer, wire);
+    tr_wire      copy = *wire;
+
+    if (first && is_sum_of_rows(wire)) {
+        take_sum(server, first, &copy, payload, is_direct);
+        return;
+    }
+    if (first && !is_direct)
+        payload = memcpy(tr__server_buffer_new(server, wire->bytes), payload, wire->bytes);
+    if (first)
+        tr__contributions_on_late_sum(server, first, wire, payload);
+    else if (is_direct)
+        tr__server_buffer_free(server, payload);
+}
+
 void tr__requests_receive(tr_server *server, int peer, const tr_wire *wire, void *payload, bool is_direct)
 {
     tr__trainer *trainer = tr__server_trainer_of(server, peer);
     /* Is the payload a buffer of the pool, and not the driver's or a place in a sum? */
-    const bool   is_owned = is_direct && !tr__contributions_is_buffer(server, trainer, wire, payload);
-    bool         is_taken = false;
+    bool         is_owned = is_direct && !tr__contributions_is_buffer(server, trainer, wire, payload), is_taken = false;
+    tr_wire      copy = *wire;
 
+    if (is_late(server, peer, wire)) {
+        receive_late(server, peer, wire, payload, is_direct);
+        return;
+    }
+    if (is_sum_of_rows(wire) && trainer && server->rows && server->is_running && server->status == TR_OK &&
+        wire->incarnation == trainer->incarnation) {
+        take_sum(server, trainer, &copy, payload, is_owned);
+        wire = &copy;
+        payload = NULL;
+        is_owned = false;
+    }
     if (!is_no_request(server, peer, trainer, wire, payload) && !is_refused(server, peer, trainer, wire))
         is_taken = receive_from_trainer(server, peer, trainer, wire, payload, is_owned);
     if (is_owned && !is_taken)
@@ -372,6 +441,8 @@ void *tr__requests_receive_buffer(tr_server *server, int peer, const tr_wire *wi
 
     if (wire->kind == TR_WIRE_SHARE || wire->kind == TR_WIRE_DECISION || wire->kind == TR_WIRE_REPLICA_STATE)
         return tr__server_buffer_new(server, wire->bytes);
+    if (is_late(server, peer, wire))
+        return trainer_of_late_sum(server, peer, wire) ? tr__server_buffer_new(server, wire->bytes) : NULL;
     if (!trainer)
         return NULL;
     /* An unwanted message must still be received, so that its sender gets a refusal. */

@@ -20,6 +20,7 @@
 #include "pserver/core/snapshots/server_tasks.h"
 #include "pserver/core/updates/server_contributions.h"
 #include "pserver/core/updates/server_pulls.h"
+#include "pserver/core/updates/server_row_pulls.h"
 #include "pserver/core/updates/server_rows.h"
 #include "pserver/core/updates/server_sets.h"
 #include "pserver/core/updates/server_updates.h"
@@ -47,7 +48,7 @@ static void settled(tr_server *server)
 static void answer(tr_server *server)
 {
     tr__pulls_answer(server);
-    tr__rows_answer(server);
+    tr__row_pulls_answer(server);
     tr__row_files_look(server);
 }
 

@@ -293,7 +293,7 @@ static void put_rows(tr_server *server, uint32_t table, const tr_rows_part *part
 
     put(server, &(tr_wire){.kind = TR_WIRE_REPLICA_ROWS, .bytes = (uint64_t)part->count * row,
                            .replica_rows = {.update = server->updates + 1, .weight = part->weight, .table = table,
-                                            .trainer = (uint32_t)part->trainer}}, part->keys, NULL);
+                                            .trainer = (uint32_t)part->trainer, .is_sum = part->is_sum}}, part->keys, NULL);
 }
 
 static void put_set(tr_server *server, const tr_set_value *set)

@@ -2,6 +2,7 @@
 #include "pserver/core/updates/server_contributions.h"
 
 #include "framework/base/memory.h"
+#include "pserver/core/updates/push_parts.h"
 #include "pserver/core/updates/server_streams.h"
 
 #include <stdlib.h>
@@ -54,67 +55,12 @@ static bool has_part(const tr_server *server, const tr__trainer *trainer, const 
 
 /* == parts ===================================================================================== */
 
-/* Calls `each` for every part of a push; stops at the first false, which it returns. */
-typedef bool (*part_fn)(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint32_t block, uint64_t offset,
-                        const uint8_t *data, uint64_t bytes);
-
-/* Open the entries of a PUSH_MANY; of another push they stay empty. */
-static tr_status open_entries(tr_wire_entries *out, const tr_wire *wire, const uint8_t *payload)
-{
-    *out = (tr_wire_entries){.payload = payload};
-    return wire->kind == TR_WIRE_PUSH_MANY ? tr_wire_entries_open(out, payload, wire->bytes, wire->push_many.count) : TR_OK;
-}
-
-static bool each_part(tr_server *server, tr__trainer *trainer, const tr_wire *wire, tr_wire_entries entries, part_fn each)
-{
-    uint32_t       block;
-    const uint8_t *data;
-    uint64_t       bytes;
-
-    if (wire->kind != TR_WIRE_PUSH_MANY)
-        return each(server, trainer, wire, wire->push.block, wire->push.offset, entries.payload, wire->bytes);
-    while (tr_wire_entries_next(&entries, &block, &data, &bytes))
-        if (!each(server, trainer, wire, block, 0, data, bytes))
-            return false;
-    return true;
-}
-
-static bool begins_piece(const tr_server *server, uint32_t index, uint64_t offset)
-{
-    return index < server->block_count && (offset == 0 || offset % server->chunk_bytes == 0) && offset < server->block[index].bytes;
-}
-
-static bool is_piece(const tr_server *server, uint32_t index, uint64_t offset, uint64_t bytes)
-{
-    return begins_piece(server, index, offset) && bytes == tr__chunk_bytes(server, &server->block[index], offset);
-}
-
-/* May this piece travel compressed, and is it what it says? */
-static tr_status check_compressed(const tr_server *server, uint32_t index, uint64_t offset, const uint8_t *data, uint64_t bytes)
-{
-    const tr__block *block = &server->block[index];
-
-    if (!tr_compress_takes(&server->compress, block->dtype, block->bytes, server->chunk_bytes))
-        return tr_fail(TR_EFORMAT, "compressed gradient: '%s' travels as it is", server->setup->blocks[index]->grad);
-    return tr_compress_check(&server->compress, data, bytes, (int64_t)tr__chunk_bytes(server, block, offset) / 4);
-}
-
 /* Record that this part has arrived. False, with a failure: the trainer must not send it. */
 static bool record_part(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint32_t index, uint64_t offset,
                       const uint8_t *data, uint64_t bytes)
 {
-    const bool is_compressed = wire->kind == TR_WIRE_PUSH_COMPRESSED;
-
-    if (is_compressed ? !begins_piece(server, index, offset) : !is_piece(server, index, offset, bytes)) {
-        tr_fail(TR_EFORMAT, "%s pushed %llu bytes at %llu of block %u, which is no piece of one",
-                tr__server_trainer_name(server, trainer), (unsigned long long)bytes, (unsigned long long)offset, index);
+    if (tr__push_check(server, trainer, wire, index, offset, data, bytes) != TR_OK)
         return false;
-    }
-    if (is_compressed && check_compressed(server, index, offset, data, bytes) != TR_OK) {
-        tr_context(TR_EFORMAT, "while %s pushed '%s' at %llu", tr__server_trainer_name(server, trainer),
-                   server->setup->blocks[index]->grad, (unsigned long long)offset);
-        return false;
-    }
     tr__contribution *c = of(server, trainer);
     const uint64_t    chunk = tr__chunk_of(server, &server->block[index], offset);
     if (has_part(server, trainer, wire, chunk))
@@ -132,18 +78,32 @@ static bool record_part(tr_server *server, tr__trainer *trainer, const tr_wire *
 static bool part_may_go(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint32_t index, uint64_t offset,
                         const uint8_t *data, uint64_t bytes)
 {
+    const uint64_t chunk = tr__chunk_of(server, &server->block[index], offset);
+    const bool     has = has_part(server, trainer, wire, chunk);
+
     (void)data;
     (void)bytes;
-    return tr__round_is_turn(server, trainer, index, offset) ||
-           has_part(server, trainer, wire, tr__chunk_of(server, &server->block[index], offset));
+    switch (tr__push_part(wire)) {
+    case TR_PART_FIRST:
+        return tr__round_had_turn(server, trainer, index, offset);
+    case TR_PART_OTHER:
+        return has || (tr__round_is_turn(server, trainer, index, offset) && tr__round_has_group(tr__round_of(server, trainer), chunk));
+    default:
+        return has || tr__round_is_turn(server, trainer, index, offset);
+    }
 }
 
 static bool part_is_added(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint32_t index, uint64_t offset,
                       const uint8_t *data, uint64_t bytes)
 {
+    tr__round *round = tr__round_of(server, trainer);
+    const bool has = has_part(server, trainer, wire, tr__chunk_of(server, &server->block[index], offset));
+
     (void)bytes;
-    if (!has_part(server, trainer, wire, tr__chunk_of(server, &server->block[index], offset)))
-        tr__round_add(server, tr__round_of(server, trainer), index, offset, data, wire->kind == TR_WIRE_PUSH_COMPRESSED, wire->push.weight);
+    if (tr__push_part(wire) == TR_PART_FIRST)
+        tr__round_add_group(server, round, trainer, index, offset, data, wire->push.weight);
+    else if (!has)
+        tr__round_add(server, round, index, offset, data, wire->kind == TR_WIRE_PUSH_COMPRESSED, wire->push.weight);
     return true;
 }
 
@@ -153,9 +113,9 @@ static bool try_push(tr_server *server, tr__trainer *trainer, const tr_wire *wir
     const tr__round *round = tr__round_of(server, trainer);
 
     if (tr_wire_step(wire) != round->step || round->is_full ||
-        !each_part(server, trainer, wire, entries, part_may_go))
+        !tr__push_each(server, trainer, wire, entries, part_may_go))
         return false;
-    each_part(server, trainer, wire, entries, part_is_added);
+    tr__push_each(server, trainer, wire, entries, part_is_added);
     return true;
 }
 
@@ -182,7 +142,7 @@ static bool try_deferred(tr_server *server, tr__trainer *trainer)
         return false;
     while ((held = tr__deferred_take(list))) {
         tr_wire_entries entries;
-        if (open_entries(&entries, &held->wire, held->payload) == TR_OK && try_push(server, trainer, &held->wire, entries)) {
+        if (tr__push_open(&entries, &held->wire, held->payload) == TR_OK && try_push(server, trainer, &held->wire, entries)) {
             tr__server_buffer_free(server, held->payload);
             went = true;
         } else {
@@ -205,6 +165,19 @@ static void try_next(tr_server *server, const tr__trainer *after)
     for (int i = after->index + 1; i < round->end; i++)
         if (tr__round_takes_part(&server->trainer[i], round) && !try_deferred(server, &server->trainer[i]))
             return;
+}
+
+/* The sum of the trainer's group is there, perhaps after the turn has passed on to another trainer of the group. */
+static void try_group(tr_server *server, const tr__trainer *first)
+{
+    bool went = true;
+
+    while (went) {
+        went = false;
+        for (int i = first->index + 1; i < server->roster->group_end[first->index]; i++)
+            went |= try_deferred(server, &server->trainer[i]);
+    }
+    try_next(server, &server->trainer[server->roster->group_end[first->index] - 1]);
 }
 
 /* Is the round of one trainer, which has ended its step without a gradient? */
@@ -230,17 +203,27 @@ tr__round_state tr__round_advance(tr_server *server, tr__round *round)
 
 /* == requests ================================================================================== */
 
+/* May the trainer's messages come through a carrier? While one is on its way, the same message may come from the trainer itself, or from
+ * its replacement, be added, and be followed by other trainers' parts. */
+static bool comes_two_ways(const tr_server *server, const tr__trainer *trainer)
+{
+    const tr_roster *roster = server->roster;
+    const bool       is_alone = roster->group_end[trainer->index] - roster->group_first[trainer->index] == 1;
+
+    return !is_alone && !tr_roster_share_host(roster, roster->self, trainer->rank);
+}
+
 uint8_t *tr__contributions_receive_buffer(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
     const tr__round    *round = server->contributions ? tr__round_of(server, trainer) : NULL;
     const tr_form_push *push = &wire->push;
 
-    if (!server->is_running || !round || round->is_full || push->step != round->step ||
-        !is_piece(server, push->block, push->offset, wire->bytes) ||
+    if (!server->is_running || !round || round->is_full || push->step != round->step || comes_two_ways(server, trainer) ||
+        !tr__push_is_piece(server, push->block, push->offset, wire->bytes) ||
         !tr__round_is_turn(server, trainer, push->block, push->offset))
         return NULL;
     const uint64_t chunk = tr__chunk_of(server, &server->block[push->block], push->offset);
-    return round->chunk[chunk].count ? NULL : round->sum[push->block] + push->offset;
+    return tr__round_is_new(round, chunk) ? round->sum[push->block] + push->offset : NULL;
 }
 
 bool tr__contributions_is_buffer(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
@@ -260,8 +243,8 @@ tr_status tr__contributions_on_push(tr_server *server, tr__trainer *trainer, con
         return TR_OK;
     }
     TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended + 1));
-    TR_TRY(open_entries(&entries, wire, payload));
-    if (!each_part(server, trainer, wire, entries, record_part))
+    TR_TRY(tr__push_open(&entries, wire, payload));
+    if (!tr__push_each(server, trainer, wire, entries, record_part))
         return TR_EPEER;                           /* record_part has set the text */
     if (!try_push(server, trainer, wire, entries)) {
         tr__deferred_put(server, &of(server, trainer)->held, wire, payload, is_owned);
@@ -272,6 +255,58 @@ tr_status tr__contributions_on_push(tr_server *server, tr__trainer *trainer, con
         tr__server_buffer_free(server, payload);
     try_next(server, trainer);
     return TR_OK;
+}
+
+/* Record that this part of a process that is dead has arrived, for the process that comes after it. */
+static bool part_is_noted(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint32_t index, uint64_t offset,
+                          const uint8_t *data, uint64_t bytes)
+{
+    tr__contribution *c = of(server, trainer);
+    const uint64_t    chunk = tr__chunk_of(server, &server->block[index], offset);
+
+    (void)data;
+    (void)bytes;
+    if (c->pushed[chunk / 8] >> chunk % 8 & 1)
+        return true;
+    c->pushed[chunk / 8] |= (uint8_t)(1 << chunk % 8);
+    c->pushed_count++;
+    if (c->dead_incarnation && c->dead_step == tr_wire_step(wire))
+        c->dead_incarnation[chunk] = wire->incarnation;
+    return true;
+}
+
+void tr__contributions_on_late_sum(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload)
+{
+    tr_wire         late = *wire;
+    tr_wire_entries entries;
+
+    late.seq = NO_SEQ;
+    if (tr__round_of(server, trainer)->step != tr_wire_step(wire) || !tr__push_is_good(server, trainer, wire, payload)) {
+        tr__server_buffer_free(server, payload);
+        return;
+    }
+    if (trainer->ended + 1 == tr_wire_step(wire) && tr__push_open(&entries, wire, payload) == TR_OK)
+        tr__push_each(server, trainer, wire, entries, part_is_noted);
+    tr__deferred_put(server, &of(server, trainer)->held, &late, payload, true);
+    if (try_deferred(server, trainer))
+        try_group(server, trainer);
+}
+
+void tr__contributions_on_push_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+{
+    tr__deferred *held = of(server, trainer)->held.first;
+
+    while (held && held->wire.seq != wire->seq)
+        held = held->next;
+    held = held ? held : tr__stream_parked(server, trainer, wire->seq);
+    if (!held || !tr__push_is_dense(held->wire.kind) || tr__push_part(&held->wire) != TR_PART_OTHER || tr__push_part(wire) != TR_PART_OWN ||
+        !tr__push_is_good(server, trainer, wire, payload))
+        return;
+    tr__server_buffer_free(server, held->payload);
+    held->wire = *wire;
+    held->payload = memcpy(tr__server_buffer_new(server, wire->bytes), payload, wire->bytes);
+    if (try_deferred(server, trainer))
+        try_next(server, trainer);
 }
 
 uint64_t tr__contributions_begun(const tr_server *server, const tr__trainer *trainer)
@@ -335,6 +370,31 @@ void tr__contributions_abandon(tr_server *server, const tr__trainer *trainer)
         tr__round_empty(server, tr__round_of(server, trainer));
 }
 
+static void forget_chunk(tr__contribution *c, uint64_t chunk)
+{
+    c->dead_incarnation[chunk] = 0;
+    c->pushed[chunk / 8] &= (uint8_t)~(1 << chunk % 8);
+    c->pushed_count--;
+}
+
+/* Of the chunks that a dead process has pushed, those with data wait on for their turn. The others were to lie in a sum of the group, which
+ * may never come. */
+static void keep_data(tr_server *server, tr__contribution *c)
+{
+    tr__deferred_list kept = {NULL, NULL};
+    tr__deferred     *held;
+
+    while ((held = tr__deferred_take(&c->held))) {
+        held->wire.seq = NO_SEQ;
+        if (tr__push_part(&held->wire) == TR_PART_OTHER)
+            forget_chunk(c, tr__chunk_of(server, &server->block[held->wire.push.block], held->wire.push.offset));
+        else
+            tr__deferred_put(server, &kept, &held->wire, held->payload, true);
+        free(held);
+    }
+    c->held = kept;
+}
+
 void tr__contributions_keep_for_replacement(tr_server *server, const tr__trainer *trainer)
 {
     tr__contribution *c = of(server, trainer);
@@ -349,7 +409,6 @@ void tr__contributions_keep_for_replacement(tr_server *server, const tr__trainer
     for (uint64_t chunk = 0; chunk < server->chunk_count; chunk++)
         if (c->pushed[chunk / 8] >> chunk % 8 & 1 && !c->dead_incarnation[chunk])
             c->dead_incarnation[chunk] = trainer->incarnation;
-    for (tr__deferred *held = c->held.first; held; held = held->next)
-        held->wire.seq = NO_SEQ;
+    keep_data(server, c);
     set_first_open(server, trainer);
 }

@@ -25,6 +25,11 @@ uint8_t        *tr__contributions_receive_buffer(tr_server *server, const tr__tr
 bool tr__contributions_is_buffer(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* PUSH, PUSH_MANY, PUSH_COMPRESSED. Takes `payload` over if it is a buffer of the pool (`is_owned`). */
 tr_status       tr__contributions_on_push(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned);
+/* The sum of this trainer's group, which is the first one of it, from a process that is dead: the parts of the others are in it, too. Takes
+ * `payload`, a buffer of the pool, over. */
+void            tr__contributions_on_late_sum(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload);
+/* PUSH or PUSH_COMPRESSED comes again: it may have been taken without its data, which were to lie in the sum of the trainer's group. */
+void            tr__contributions_on_push_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* The number of chunks that the trainer has pushed of a step that it has not ended. */
 uint64_t        tr__contributions_begun(const tr_server *server, const tr__trainer *trainer);
 /* The name of a gradient that the trainer has not pushed for its step. NULL: it has pushed all. */

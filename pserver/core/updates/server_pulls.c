@@ -16,6 +16,8 @@
 typedef struct pull {
     struct pull *next;
     uint64_t     seq, step, own;
+    tr_wire_part part;                /* FIRST: the answer is for the whole group. OTHER: that answer is for this trainer, too */
+    uint32_t     carrier;             /* FIRST: the rank to which the answer goes, + 1; 0: the trainer is the carrier itself */
     uint32_t     count;
     uint32_t     block[];
 } pull;
@@ -24,6 +26,7 @@ typedef struct pull {
 typedef struct puller {
     pull     *waiting;                /* pulls that wait, in the order of their numbers */
     uint64_t  update, step;           /* the update of the oldest parameters and rows that it got for step `step` */
+    uint64_t  shared_step;            /* the last step whose parameters its whole group got */
     uint8_t **copy;                   /* copies of those parameters, block by block, where delay is compensated; else NULL */
 } puller;
 
@@ -49,12 +52,21 @@ void tr__pulls_new(tr_server *server)
     p->loan = tr__must_array(2 * (size_t)server->roster->size, sizeof *p->loan);
 }
 
+static void free_waiting(puller *p)
+{
+    while (p->waiting) {
+        pull *first = p->waiting;
+        p->waiting = first->next;
+        free(first);
+    }
+}
+
 void tr__pulls_free(tr_server *server)
 {
     tr__pulls *p = server->pulls;
 
     for (int i = 0; i < server->trainer_count; i++) {
-        tr__pulls_forget(server, &server->trainer[i]);
+        free_waiting(&p->of[i]);
         for (uint32_t b = 0; p->of[i].copy && b < server->block_count; b++)
             free(p->of[i].copy[b]);
         free(p->of[i].copy);
@@ -82,15 +94,27 @@ tr_status tr__pulls_keep_copies(tr_server *server)
     return TR_OK;
 }
 
+/* Does the PULL that the carrier has sent before this trainer's still wait, to be answered for all? If it was lost, if its trainer has
+ * asked again by itself, or has died, the others get answers of their own. */
+static bool waits_with_first(const tr_server *server, const tr__trainer *trainer, uint64_t step)
+{
+    const tr__trainer  *first = &server->trainer[server->roster->group_first[trainer->index]];
+    const tr__deferred *parked = tr__stream_first_parked(server, first);
+    const pull         *p = puller_of(server, first)->waiting;
+
+    while (p && (p->part != TR_PART_FIRST || p->step != step))
+        p = p->next;
+    while (parked && (parked->wire.kind != TR_WIRE_PULL || parked->wire.pull.part != TR_PART_FIRST || parked->wire.pull.step != step))
+        parked = parked->next;
+    return p || parked;
+}
+
 void tr__pulls_forget(tr_server *server, const tr__trainer *trainer)
 {
     puller *p = puller_of(server, trainer);
 
-    while (p->waiting) {
-        pull *first = p->waiting;
-        p->waiting = first->next;
-        free(first);
-    }
+    free_waiting(p);
+    tr__server_due(server, TR__RULE_ANSWER);       /* others may have waited for the same answer */
 }
 
 /* == when ====================================================================================== */
@@ -217,6 +241,7 @@ typedef struct reply {
     tr_server         *server;
     const tr__trainer *trainer;
     uint64_t           seq;
+    uint32_t           carrier;
     uint32_t           sent;          /* number of messages of this answer so far */
     bool               is_before;     /* the answer has the parameters before the last update */
 } reply;
@@ -233,10 +258,14 @@ static uint8_t *param_of(const reply *r, uint32_t index)
 static void put_reply(reply *r, const tr_wire *message, uint64_t bytes, void *payload, void *owned)
 {
     const bool is_lent = !owned && !r->server->policy.is_lockstep;
-    tr_loan   *loan = is_lent ? loan_of(r->server, r->trainer->rank, r->server->updates) : NULL;
+    const int  rank = r->trainer->rank;
+    tr_loan   *loan = is_lent ? loan_of(r->server, rank, r->server->updates) : NULL;
+    tr_message answer = {.peer = rank, .payload = payload, .owned = owned, .loan = loan, .wire = *message};
 
-    tr_message answer = {.peer = r->trainer->rank, .payload = payload, .owned = owned, .loan = loan, .wire = *message};
-
+    if (r->carrier && tr_roster_is_here(r->server->roster, (int)r->carrier - 1)) {
+        answer.peer = (int)r->carrier - 1;
+        answer.wire.receiver = (uint32_t)rank + 1;
+    }
     answer.wire.incarnation = r->trainer->incarnation;
     answer.wire.sender = (uint32_t)r->server->roster->self;
     answer.wire.seq = r->seq;
@@ -343,13 +372,18 @@ static void keep_copy(tr_server *server, puller *p, const uint32_t *blocks, uint
     }
 }
 
-static void answer(tr_server *server, tr__trainer *trainer, uint64_t seq, uint64_t step, const uint32_t *blocks,
-                   uint32_t count)
+static void answer(tr_server *server, tr__trainer *trainer, const pull *asked)
 {
-    reply   r = {server, trainer, seq, 0, tr__pulls_wants_before(server, trainer, step)};
-    puller *p = puller_of(server, trainer);
+    const uint64_t  step = asked->step;
+    const uint32_t *blocks = asked->block, count = asked->count;
+    reply           r = {server, trainer, asked->seq, asked->carrier, 0, tr__pulls_wants_before(server, trainer, step)};
+    puller         *p = puller_of(server, trainer);
 
     tr__pulls_record(server, trainer, step);
+    if (asked->part == TR_PART_OTHER)
+        return;
+    if (asked->part == TR_PART_FIRST)
+        p->shared_step = step;
     if (p->copy && !is_made(trainer, step))
         keep_copy(server, p, blocks, count);
     for (uint32_t i = 0; i < count;)
@@ -368,6 +402,8 @@ static pull *parse_pull(const tr_server *server, const tr_wire *wire, const uint
     p->seq = wire->seq;
     p->step = wire->pull.step;
     p->own = wire->pull.step - wire->pull.remakes;
+    p->part = (tr_wire_part)wire->pull.part;
+    p->carrier = wire->pull.part == TR_PART_FIRST ? wire->carrier : 0;
     p->count = (uint32_t)count;
     for (uint64_t i = 0; i < count; i++) {
         p->block[i] = tr_get_u32(payload + 4 * i);
@@ -399,11 +435,29 @@ static tr_status on_pull(tr_server *server, tr__trainer *trainer, const tr_wire 
     return TR_OK;
 }
 
+/* A PULL that comes again waits still. It may have come through a carrier, which has died: the answer goes to the trainer itself. */
+static bool still_waits(tr_server *server, const tr__trainer *trainer, uint64_t seq)
+{
+    tr__deferred *parked = tr__stream_parked(server, trainer, seq);
+    pull         *p = puller_of(server, trainer)->waiting;
+
+    if (parked)
+        parked->wire.pull.part = TR_PART_OWN;
+    while (p && p->seq != seq)
+        p = p->next;
+    if (p) {
+        p->part = TR_PART_OWN;
+        p->carrier = 0;
+        tr__server_due(server, TR__RULE_ANSWER);
+    }
+    return parked || p;
+}
+
 static void on_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
     puller *has = puller_of(server, trainer);
 
-    if (tr__stream_is_parked(server, trainer))     /* the original PULL may still be parked */
+    if (still_waits(server, trainer, wire->seq) || tr__stream_is_parked(server, trainer))
         return;
     /* A PULL of an earlier step was answered, because the trainer has pushed since. A PULL of a later step waits. */
     const bool is_now = trainer->ended == wire->pull.step || tr__server_lags(trainer, wire->pull.step);
@@ -412,7 +466,7 @@ static void on_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire
     pull          *p = parse_pull(server, wire, payload);
     const uint64_t update = has->update;
     if (p)
-        answer(server, trainer, p->seq, p->step, p->block, p->count);
+        answer(server, trainer, p);
     has->update = update;                          /* the trainer may have a part of its first answer already */
     free(p);
 }
@@ -421,12 +475,17 @@ const tr__handler tr__pulls_handlers[] = {{TR_WIRE_PULL, on_pull, on_pull_again}
 
 static void answer_trainer(tr_server *server, tr__trainer *trainer)
 {
-    puller *has = puller_of(server, trainer);
+    puller       *has = puller_of(server, trainer);
+    const puller *first = &server->pulls->of[server->roster->group_first[trainer->index]];
 
     while (has->waiting && tr__pulls_may_answer(server, trainer, has->waiting->step, has->waiting->own)) {
-        pull *p = has->waiting;
+        pull      *p = has->waiting;
+        const bool is_shared = p->part == TR_PART_OTHER && first->shared_step == p->step;
+        if (p->part == TR_PART_OTHER && !is_shared && waits_with_first(server, trainer, p->step))
+            break;
+        p->part = is_shared || p->part == TR_PART_FIRST ? p->part : TR_PART_OWN;
         has->waiting = p->next;
-        answer(server, trainer, p->seq, p->step, p->block, p->count);
+        answer(server, trainer, p);
         free(p);
     }
     if (!has->waiting)

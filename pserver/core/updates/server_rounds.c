@@ -21,9 +21,10 @@ void tr__round_empty(tr_server *server, tr__round *round)
 {
     round->is_full = false;
     round->chunks_whole = 0;
-    memset(round->chunk, 0, server->chunk_count * sizeof *round->chunk);
-    for (uint64_t i = 0; i < server->chunk_count; i++)
-        round->chunk[i].turn = round->first;
+    for (uint64_t i = 0; i < server->chunk_count; i++) {
+        tr__server_buffer_free(server, round->chunk[i].group_sum);
+        round->chunk[i] = (tr__chunk_sum){.turn = round->first};
+    }
 }
 
 static tr_status init_round(tr_server *server, tr__round *round, int first, int end)
@@ -43,8 +44,10 @@ static tr_status init_round(tr_server *server, tr__round *round, int first, int 
     return TR_OK;
 }
 
-static void deinit_round(const tr_server *server, tr__round *round)
+static void deinit_round(tr_server *server, tr__round *round)
 {
+    for (uint64_t i = 0; round->chunk && i < server->chunk_count; i++)
+        tr__server_buffer_free(server, round->chunk[i].group_sum);
     for (uint32_t i = 0; round->sum && i < server->block_count; i++)
         free(round->sum[i]);
     free(round->sum);
@@ -163,19 +166,41 @@ static void use_piece(tr_server *server, const tr__round *round, uint32_t index,
     piece->grad = round->sum[index] + offset;
 }
 
+static int64_t chunk_elements(const tr_server *server, const tr__block *block, uint64_t offset)
+{
+    return (int64_t)tr__chunk_bytes(server, block, offset) / tr_dtype_size(block->dtype);
+}
+
+/* The group whose turn it was is over: add its sum to those of the groups before it. */
+static void end_group(tr_server *server, const tr__round *round, uint32_t index, uint64_t offset)
+{
+    const tr__block *block = &server->block[index];
+    tr__chunk_sum   *chunk = &round->chunk[tr__chunk_of(server, block, offset)];
+    uint8_t         *sum = round->sum[index] + offset;
+
+    tr_mean_join(&chunk->mean, block->dtype, sum, &chunk->group, chunk->group_sum ? chunk->group_sum : sum,
+                 chunk_elements(server, block, offset));
+    tr__server_buffer_free(server, chunk->group_sum);
+    chunk->group_sum = NULL;
+    chunk->group = (tr_mean){0};
+    chunk->has_group = false;
+}
+
 /* Give the turn in a chunk to the next trainer that takes part. After the last trainer the chunk is complete. */
 static void move_on(tr_server *server, tr__round *round, uint32_t index, uint64_t offset)
 {
     const tr__block *block = &server->block[index];
-    tr_mean         *mean = &round->chunk[tr__chunk_of(server, block, offset)];
+    tr__chunk_sum   *chunk = &round->chunk[tr__chunk_of(server, block, offset)];
 
-    if (mean->is_whole)
+    if (chunk->mean.is_whole)
         return;
-    while (mean->turn < round->end && !tr__round_takes_part(&server->trainer[mean->turn], round))
-        mean->turn++;
-    if (mean->turn == round->end && mean->parts) {
+    while (chunk->turn < round->end && !tr__round_takes_part(&server->trainer[chunk->turn], round))
+        chunk->turn++;
+    if (chunk->group.parts && chunk->turn >= chunk->group_to)
+        end_group(server, round, index, offset);
+    if (chunk->turn == round->end && chunk->mean.parts) {
         const uint64_t bytes = tr__chunk_bytes(server, block, offset);
-        tr_mean_finish(mean, block->dtype, round->sum[index] + offset, (int64_t)bytes / tr_dtype_size(block->dtype));
+        tr_mean_finish(&chunk->mean, block->dtype, round->sum[index] + offset, chunk_elements(server, block, offset));
         round->chunks_whole++;
         use_piece(server, round, index, offset, bytes);
         if (round->chunks_whole == server->chunk_count)
@@ -190,29 +215,89 @@ void tr__round_move_all_on(tr_server *server, tr__round *round)
             move_on(server, round, i, offset);
 }
 
+/* Begin the group of the trainer whose turn it is, unless it has begun. Returns the memory for its sum. */
+static uint8_t *group_sum(tr_server *server, const tr__round *round, tr__chunk_sum *chunk, uint8_t *sum)
+{
+    if (!chunk->group.parts && !chunk->has_group) {
+        const int end = server->roster->group_end[chunk->turn];
+        chunk->group_to = end < round->end ? end : round->end;
+        chunk->group_sum = chunk->mean.parts ? tr__server_buffer_new(server, server->chunk_bytes) : NULL;
+    }
+    return chunk->group_sum ? chunk->group_sum : sum;
+}
+
+/* Decompress a part: into the sum, if it is the first one. */
+static const uint8_t *decoded(const tr_server *server, const tr_mean *mean, uint8_t *sum, const uint8_t *data, int64_t count)
+{
+    uint8_t *to = mean->count ? (uint8_t *)server->rounds->decoded : sum;
+
+    tr_compress_decode(&server->compress, (float *)(void *)to, data, count);
+    return to;
+}
+
 void tr__round_add(tr_server *server, tr__round *round, uint32_t index, uint64_t offset, const uint8_t *data, bool is_compressed,
                    double weight)
 {
     const tr__block *block = &server->block[index];
-    tr_mean         *mean = &round->chunk[tr__chunk_of(server, block, offset)];
-    uint8_t         *sum = round->sum[index] + offset;
-    const int64_t    count = (int64_t)tr__chunk_bytes(server, block, offset) / tr_dtype_size(block->dtype);
+    tr__chunk_sum   *chunk = &round->chunk[tr__chunk_of(server, block, offset)];
+    const int64_t    count = chunk_elements(server, block, offset);
 
-    if (is_compressed) {
-        uint8_t *to = mean->count ? (uint8_t *)server->rounds->decoded : sum;        /* the first part is decompressed into the sum */
-        tr_compress_decode(&server->compress, (float *)(void *)to, data, count);
-        data = to;
+    if (chunk->has_group) {                        /* it is in the sum already */
+        tr_mean_note(&chunk->group, weight);
+    } else {
+        uint8_t *sum = group_sum(server, round, chunk, round->sum[index] + offset);
+        if (is_compressed)
+            data = decoded(server, &chunk->group, sum, data, count);
+        tr_mean_add(&chunk->group, block->dtype, sum, data, count, weight);
+        if (weight == 0 && block->is_number)
+            tr_mean_keep(&chunk->group, block->dtype, sum, data, count);
     }
-    tr_mean_add(mean, block->dtype, sum, data, count, weight);
-    if (weight == 0 && block->is_number)
-        tr_mean_keep(mean, block->dtype, sum, data, count);
-    mean->turn++;
+    chunk->turn++;
     move_on(server, round, index, offset);
+}
+
+void tr__round_add_group(tr_server *server, tr__round *round, const tr__trainer *trainer, uint32_t index, uint64_t offset,
+                         const uint8_t *data, double weight)
+{
+    const tr__block *block = &server->block[index];
+    tr__chunk_sum   *chunk = &round->chunk[tr__chunk_of(server, block, offset)];
+
+    if (chunk->mean.is_whole || chunk->turn >= server->roster->group_end[trainer->index])
+        return;                                    /* the group's parts came one by one */
+    uint8_t *sum = group_sum(server, round, chunk, round->sum[index] + offset);
+    if (sum != data)
+        memcpy(sum, data, tr__chunk_bytes(server, block, offset));
+    chunk->has_group = true;
+    if (chunk->turn > trainer->index)
+        return;
+    tr_mean_note(&chunk->group, weight);
+    chunk->turn++;
+    move_on(server, round, index, offset);
+}
+
+static const tr__chunk_sum *chunk_at(const tr_server *server, const tr__trainer *trainer, uint32_t index, uint64_t offset)
+{
+    return &tr__round_of(server, trainer)->chunk[tr__chunk_of(server, &server->block[index], offset)];
 }
 
 bool tr__round_is_turn(const tr_server *server, const tr__trainer *trainer, uint32_t index, uint64_t offset)
 {
-    return tr__round_of(server, trainer)->chunk[tr__chunk_of(server, &server->block[index], offset)].turn == trainer->index;
+    return chunk_at(server, trainer, index, offset)->turn == trainer->index;
+}
+
+bool tr__round_had_turn(const tr_server *server, const tr__trainer *trainer, uint32_t index, uint64_t offset)
+{
+    return chunk_at(server, trainer, index, offset)->turn >= trainer->index;
+}
+
+bool tr__round_has_group(const tr__round *round, uint64_t chunk)
+{
+    return round->chunk[chunk].has_group;
+}
+
+bool tr__round_is_new(const tr__round *round, uint64_t chunk)
+{
+    return !round->chunk[chunk].mean.parts && !round->chunk[chunk].group.count;
 }
 
 bool tr__round_is_complete(const tr_server *server, const tr__round *round)
@@ -243,8 +328,8 @@ static void merge_chunk(tr_server *server, const bool *who, uint32_t index, uint
     for (int i = 0; i < server->trainer_count; i++)
         if (who[i]) {
             tr_mean_add(&mean, block->dtype, r->merged.sum[index] + offset, r->round[i].sum[index] + offset, count,
-                        r->round[i].chunk[at].total);
-            if (r->round[i].chunk[at].is_kept && r->round[i].chunk[at].total == 0)
+                        r->round[i].chunk[at].mean.total);
+            if (r->round[i].chunk[at].mean.is_kept && r->round[i].chunk[at].mean.total == 0)
                 tr_mean_keep(&mean, block->dtype, r->merged.sum[index] + offset, r->round[i].sum[index] + offset, count);
         }
     tr_mean_finish(&mean, block->dtype, r->merged.sum[index] + offset, count);

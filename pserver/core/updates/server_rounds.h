@@ -1,12 +1,22 @@
 /* server_rounds.h - rounds: where contributions are gathered for one update, as one sum for each block.
  *
  * A round gathers the contributions of one step: of all trainers, or of one (tr_policy.gathers_per_trainer). In a sum, chunks are added in
- * the order of the trainers' numbers, so that the bits do not depend on the order of arrival. A round is full when all contributions that
- * the policy wants are there. Nothing is added to a full round until the round begins its next step. */
+ * the order of the trainers' numbers, so that the bits do not depend on the order of arrival. In a common sum the trainers of a host group
+ * (roster.h) are added up first, and then these sums, whether the group's carrier has done so (carrier.h) or this server does. A round is
+ * full when all contributions that the policy wants are there. Nothing is added to a full round until the round begins its next step. */
 #pragma once
 
 #include "pserver/core/updates/server_state.h"
-#include "pserver/core/updates/weighted_mean.h"
+#include "pserver/core/base/weighted_mean.h"
+
+/* What is there of one chunk. */
+typedef struct tr__chunk_sum {
+    int      turn;                    /* index of the trainer whose part is next */
+    bool     has_group;               /* the group's sum came as a whole, so its other trainers' parts are in it */
+    int      group_to;                /* the turn after the last trainer of the group */
+    tr_mean  mean, group;             /* of the groups that are over; of the group whose turn it is */
+    uint8_t *group_sum;               /* a buffer of the pool; NULL: the first group is added up in the round's sum itself */
+} tr__chunk_sum;
 
 /* The trainers of a round are number first .. end - 1: all of them, or one. */
 typedef struct tr__round {
@@ -16,7 +26,7 @@ typedef struct tr__round {
     bool      is_full;                /* the round waits to be applied, or is being applied */
     bool      must_be_checked;        /* the round may be complete */
     bool      turns_changed;          /* deferred chunks of other trainers may have their turn */
-    tr_mean  *chunk;                  /* the mean of each chunk, in the numbering of the chunks of all blocks */
+    tr__chunk_sum *chunk;             /* of each chunk, in the numbering of the chunks of all blocks */
     uint64_t  chunks_whole;
 } tr__round;
 
@@ -37,9 +47,18 @@ uint64_t   tr__chunk_bytes(const tr_server *server, const tr__block *block, uint
 bool       tr__round_takes_part(const tr__trainer *trainer, const tr__round *round);
 /* Is it this trainer's turn to have its chunk added? */
 bool       tr__round_is_turn(const tr_server *server, const tr__trainer *trainer, uint32_t index, uint64_t offset);
+/* Has the trainer's turn come, or has it passed? */
+bool       tr__round_had_turn(const tr_server *server, const tr__trainer *trainer, uint32_t index, uint64_t offset);
+/* Is there the sum of the group whose turn it is? */
+bool       tr__round_has_group(const tr__round *round, uint64_t chunk);
+/* Is there nothing in the sum of a chunk, so that its first part may be received there? */
+bool       tr__round_is_new(const tr__round *round, uint64_t chunk);
 /* Add a chunk whose turn has come. */
 void       tr__round_add(tr_server *server, tr__round *round, uint32_t index, uint64_t offset, const uint8_t *data, bool is_compressed,
                          double weight);
+/* The sum of a trainer's whole group has come in its place. Its turn has come or has passed: then another process of it had it. */
+void       tr__round_add_group(tr_server *server, tr__round *round, const tr__trainer *trainer, uint32_t index, uint64_t offset,
+                               const uint8_t *data, double weight);
 /* In every chunk, skip trainers that do not take part. */
 void       tr__round_move_all_on(tr_server *server, tr__round *round);
 

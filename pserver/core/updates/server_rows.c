@@ -2,10 +2,8 @@
 #include "pserver/core/updates/server_rows.h"
 
 #include "framework/base/memory.h"
-#include "pserver/core/updates/server_pulls.h"
+#include "pserver/core/updates/server_row_pulls.h"
 #include "pserver/core/updates/server_streams.h"
-#include "pserver/core/updates/server_updates.h"
-#include "pserver/wire/rounded.h"
 #include "storage/table/table.h"
 
 #include <stdlib.h>
@@ -23,39 +21,26 @@ typedef struct piece {
     uint32_t      hint[];
 } piece;
 
-/* A PULL_ROWS or READ_ROWS that waits for its answer. */
-typedef struct pull {
-    struct pull *next;
-    uint64_t     seq, step, own;
-    uint32_t     table;
-    uint32_t     since;               /* of a shard: only rows that an update after this one has touched; 0: all */
-    int64_t      count;               /* number of keys; -1: READ_ROWS, and key[0] is the virtual shard */
-    bool         is_rounded;          /* the answer is in bfloat16 */
-    bool         has_hints;           /* `hint` is filled in, because the pull was answered */
-    uint32_t    *hint;                /* slots of the keys; lies after the keys in memory */
-    uint64_t     before;              /* number of keys in earlier messages of the same pull */
-    int64_t      key[];
-} pull;
+/* The sum of a host group's rows of one table, as its carrier has sent it (carrier.h), until its step is settled. It is used in the place
+ * of what the group's trainers send themselves. */
+typedef struct sum {
+    struct sum *next;
+    uint64_t    step;
+    uint32_t    table;
+    int64_t     count;
+    uint8_t    *payload;              /* as of a piece */
+} sum;
 
-/* The last answered pull of a table, of one message or several, with hints for the push of the same keys. */
-typedef struct answered {
-    pull    *first, **end;
-    uint64_t count;                   /* number of keys in all messages of the pull */
-    pull    *at;                      /* the message whose keys are pushed next, from `pushed` on */
-    int64_t  pushed;
-} answered;
-
-/* The gradients of rows that a trainer has sent, and its pulls of rows. */
+/* The gradients of rows that a trainer has sent. */
 typedef struct rows_of {
     piece    *pieces, **pieces_end;   /* of steps that are not settled, in order */
     uint64_t *arrived;                /* of each table: pieces of the step after the last ended one */
     bool     *has_all;                /* of each table: all pieces of that step are here */
-    pull     *waiting;                /* pulls that wait for their step, or for the end of an update */
-    answered *answered;               /* of each table: its last answered pull */
+    sum      *sums;                   /* of the first trainer of a group */
 } rows_of;
 
 struct tr__rows {
-    rows_of        *of;               /* the gradients and pulls of each trainer */
+    rows_of        *of;               /* the gradients of each trainer */
     tr_rows_update *update;           /* of each table: for the update that is being applied */
     tr_rows_part  **part;
     uint64_t       *part_capacity;
@@ -93,7 +78,6 @@ tr_status tr__rows_new(tr_server *server)
         of->pieces_end = &of->pieces;
         of->arrived = tr__must_array(setup->n_tables + 1, sizeof *of->arrived);
         of->has_all = tr__must_array(setup->n_tables + 1, sizeof *of->has_all);
-        of->answered = tr__must_array(setup->n_tables + 1, sizeof *of->answered);
     }
     for (size_t i = 0; i < setup->n_tables; i++) {
         const Trireme__Pserver__Table *t = setup->tables[i];
@@ -123,22 +107,17 @@ static void forget_pieces(tr_server *server, rows_of *of, uint64_t step)
         of->pieces_end = &of->pieces;
 }
 
-static void forget_answered(answered *last)
+static void forget_sums(tr_server *server, rows_of *of, uint64_t step)
 {
-    while (last->first) {
-        pull *oldest = last->first;
-        last->first = oldest->next;
-        free(oldest);
-    }
-    *last = (answered){0};
-}
-
-static void forget_waiting(rows_of *of)
-{
-    while (of->waiting) {
-        pull *oldest = of->waiting;
-        of->waiting = oldest->next;
-        free(oldest);
+    for (sum **at = &of->sums; *at;) {
+        sum *one = *at;
+        if (one->step > step) {
+            at = &one->next;
+            continue;
+        }
+        *at = one->next;
+        tr__server_buffer_free(server, one->payload);
+        free(one);
     }
 }
 
@@ -153,10 +132,7 @@ void tr__rows_free(tr_server *server)
     for (int i = 0; i < server->trainer_count; i++) {
         rows_of *of = &r->of[i];
         forget_pieces(server, of, UINT64_MAX);
-        forget_waiting(of);
-        for (uint32_t k = 0; k < server->table_count; k++)
-            forget_answered(&of->answered[k]);
-        free(of->answered);
+        forget_sums(server, of, UINT64_MAX);
         free(of->arrived);
         free(of->has_all);
     }
@@ -169,12 +145,20 @@ void tr__rows_free(tr_server *server)
 
 /* == gradients in ============================================================================= */
 
-static tr_status check_push(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
+/* A group's sum of rows of that table in that step; NULL: none has come. */
+static const sum *sum_of_group(const tr_server *server, const tr__trainer *trainer, uint32_t table, uint64_t step)
+{
+    const sum *at = server->rows->of[server->roster->group_first[trainer->index]].sums;
+
+    while (at && (at->table != table || at->step != step))
+        at = at->next;
+    return at;
+}
+
+static tr_status check_row_bytes(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
     const tr_form_push_rows *push = &wire->push_rows;
-    const rows_of           *of = rows_of_trainer(server, trainer);
 
-    TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended + 1));
     if (push->table >= server->table_count)
         return tr_fail(TR_EFORMAT, "%s pushes rows of table %u; there are %u", tr__server_trainer_name(server, trainer),
                        push->table, server->table_count);
@@ -183,6 +167,40 @@ static tr_status check_push(const tr_server *server, const tr__trainer *trainer,
         return tr_fail(TR_EFORMAT, "%s pushes %llu bytes to table '%s', which are no rows of %lld values",
                        tr__server_trainer_name(server, trainer), (unsigned long long)wire->bytes,
                        server->setup->tables[push->table]->name, (long long)table->width);
+    return TR_OK;
+}
+
+tr_status tr__rows_take_sum(tr_server *server, const tr__trainer *first, const tr_wire *wire, uint8_t *payload)
+{
+    const tr_form_push_rows *push = &wire->push_rows;
+    const tr_roster         *roster = server->roster;
+    rows_of                 *of = rows_of_trainer(server, first);
+    const bool is_group = roster->group_first[first->index] == first->index && roster->group_end[first->index] > first->index + 1;
+    tr_status  status = check_row_bytes(server, first, wire);
+
+    if (status == TR_OK && (!is_group || server->policy.gathers_per_trainer))
+        status = tr_fail(TR_EFORMAT, "%s pushes the sum of its host's trainers, which it must not", tr__server_trainer_name(server, first));
+    if (status != TR_OK || push->piece || push->step <= first->settled || sum_of_group(server, first, push->table, push->step)) {
+        tr__server_buffer_free(server, payload);
+        return status;
+    }
+    sum *one = tr__must_bytes(sizeof *one);
+    const uint64_t row = sizeof(int64_t) + (uint64_t)server->table[push->table].width * sizeof(float);
+    *one = (sum){of->sums, push->step, push->table, (int64_t)(wire->bytes / row), payload};
+    of->sums = one;
+    return TR_OK;
+}
+
+static tr_status check_push(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
+{
+    const tr_form_push_rows *push = &wire->push_rows;
+    const rows_of           *of = rows_of_trainer(server, trainer);
+
+    TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended + 1));
+    TR_TRY(check_row_bytes(server, trainer, wire));
+    if (push->part != TR_PART_OWN && (wire->bytes || !sum_of_group(server, trainer, push->table, push->step)))
+        return tr_fail(TR_EFORMAT, "%s pushes rows of '%s' in a sum of its host's trainers, which has not come",
+                       tr__server_trainer_name(server, trainer), server->setup->tables[push->table]->name);
     if (of->has_all[push->table])
         return tr_fail(TR_EPEER, "%s pushed rows of '%s' twice in step %llu", tr__server_trainer_name(server, trainer),
                        server->setup->tables[push->table]->name, (unsigned long long)trainer->ended + 1);
@@ -191,32 +209,6 @@ static tr_status check_push(const tr_server *server, const tr__trainer *trainer,
                        tr__server_trainer_name(server, trainer), push->piece, push->pieces,
                        server->setup->tables[push->table]->name, (unsigned long long)of->arrived[push->table]);
     return TR_OK;
-}
-
-/* Copy the slots of a push's keys from the last pull. Most trainers push gradients of the rows that they pulled, in the same order. But a
- * pull and a push are divided into messages at different keys. */
-static void take_hints(piece *p, answered *last, bool is_first)
-{
-    if (is_first) {
-        last->at = last->first;
-        last->pushed = 0;
-    }
-    for (int64_t done = 0, n; done < p->count; done += n) {
-        const pull   *from = last->at;
-        const int64_t left = p->count - done, pushed = last->pushed;
-        if (!from)
-            return;
-        n = from->count - pushed < left ? from->count - pushed : left;
-        if (memcmp(p->payload + done * (int64_t)sizeof(int64_t), from->key + pushed, (size_t)n * sizeof(int64_t)))
-            return;
-        memcpy(p->hint + done, from->hint + pushed, (size_t)n * sizeof *p->hint);
-        last->pushed += n;
-        if (last->pushed == from->count) {
-            last->at = from->next;
-            last->pushed = 0;
-        }
-    }
-    p->has_hints = p->count > 0;
 }
 
 static tr_status on_push(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
@@ -236,7 +228,7 @@ static tr_status on_push(tr_server *server, tr__trainer *trainer, const tr_wire 
         payload = memcpy(tr__server_buffer_new(server, wire->bytes), payload, wire->bytes);
     *p = (piece){.step = push->step, .table = push->table, .weight = push->weight, .count = count,
                  .payload = is_owned || wire->bytes ? payload : NULL};
-    take_hints(p, &of->answered[push->table], push->piece == 0);
+    p->has_hints = tr__row_pulls_take_hints(server, trainer, push->table, push->piece == 0, p->payload, p->hint, count);
     *of->pieces_end = p;
     of->pieces_end = &p->next;
     of->has_all[push->table] = ++of->arrived[push->table] == push->pieces;
@@ -272,7 +264,6 @@ void tr__rows_abandon(tr_server *server, const tr__trainer *trainer)
         *at = oldest->next;
         free_piece(server, oldest);
     }
-    forget_waiting(of);
     tr__rows_ended(server, trainer);
 }
 
@@ -285,20 +276,45 @@ uint64_t tr__rows_stored(const tr_server *server, const tr__trainer *trainer)
     return count;
 }
 
-static void list_part(tr__rows *r, int trainer, piece *p)
+static void list(tr__rows *r, uint32_t table, const tr_rows_part *one)
 {
-    tr_rows_update *update = &r->update[p->table];
-    uint64_t       *capacity = &r->part_capacity[p->table];
-    tr_rows_part  **part = &r->part[p->table];
+    tr_rows_update *update = &r->update[table];
+    uint64_t       *capacity = &r->part_capacity[table];
+    tr_rows_part  **part = &r->part[table];
 
     if ((uint64_t)update->count == *capacity) {
         *capacity = *capacity ? 2 * *capacity : 16;
         *part = tr__must_realloc(*part, *capacity * sizeof **part);
     }
-    (*part)[update->count++] = (tr_rows_part){trainer, p->weight, p->count, (const int64_t *)(void *)p->payload,
-                                              (const float *)(void *)(p->payload + p->count * (int64_t)sizeof(int64_t)), true,
-                                              p->has_hints || p->count == 0 ? p->hint : NULL};
+    (*part)[update->count++] = *one;
     update->part = *part;
+}
+
+static tr_rows_part part_of(int trainer, int group, double weight, int64_t count, const uint8_t *payload)
+{
+    const float *values = count ? (const float *)(const void *)(payload + count * (int64_t)sizeof(int64_t)) : NULL;
+
+    return (tr_rows_part){trainer, weight, count, (const int64_t *)(const void *)payload, values, true, .group = group};
+}
+
+/* List a piece of a trainer's gradient. Where the sum of its group has come, all of the group's rows are in that, which is listed with the
+ * first piece of the first trainer. */
+static void list_piece(tr_server *server, const tr__trainer *trainer, piece *p)
+{
+    tr__rows     *r = server->rows;
+    const int     group = server->policy.gathers_per_trainer ? 0 : server->roster->group_first[trainer->index];
+    const sum    *all = server->policy.gathers_per_trainer ? NULL : sum_of_group(server, trainer, p->table, p->step);
+    tr_rows_part  part = part_of(trainer->index, group, p->weight, all ? 0 : p->count, p->payload);
+    const int     listed = r->update[p->table].count;
+    const bool    is_first = !listed || r->part[p->table][listed - 1].group != group;
+
+    part.hints = p->has_hints || part.count == 0 ? p->hint : NULL;
+    list(r, p->table, &part);
+    if (all && is_first) {
+        part = part_of(trainer->index, group, p->weight, all->count, all->payload);
+        part.is_sum = true;
+        list(r, p->table, &part);
+    }
 }
 
 const tr_rows_update *tr__rows_update(tr_server *server, const bool *takes_part)
@@ -310,171 +326,16 @@ const tr_rows_update *tr__rows_update(tr_server *server, const bool *takes_part)
     for (int i = 0; i < server->trainer_count; i++)
         for (piece *p = takes_part[i] ? r->of[i].pieces : NULL; p; p = p->next)
             if (p->step == server->trainer[i].settled + 1)
-                list_part(r, i, p);
+                list_piece(server, &server->trainer[i], p);
     return r->update;
 }
 
 void tr__rows_forget_settled(tr_server *server)
 {
-    for (int i = 0; server->rows && i < server->trainer_count; i++)
-        forget_pieces(server, &server->rows->of[i], server->trainer[i].settled);
-}
-
-/* == rows out ================================================================================= */
-
-static tr_status read_rows(const tr_server *server, const tr__trainer *trainer, pull *p, void *out)
-{
-    const tr_store *store = &server->store;
-
-    if (tr__pulls_wants_before(server, trainer, p->step))
-        return store->rows_before(store->self, p->table, p->key, p->count, out);
-    TR_TRY(store->rows(store->self, p->table, p->key, p->count, out, p->hint));
-    p->has_hints = true;
-    return TR_OK;
-}
-
-static tr_status read_shard(const tr_server *server, const pull *p, void **payload, uint64_t *bytes)
-{
-    return server->store.read_rows(server->store.self, p->table, (uint32_t)p->key[0], false, p->since, payload, bytes);
-}
-
-/* Read the rows for the answer of a pull. The payload is malloc'ed. */
-static tr_status read_answer(tr_server *server, const tr__trainer *trainer, pull *p, void **payload, uint64_t *bytes)
-{
-    if (p->count < 0)
-        return read_shard(server, p, payload, bytes);
-    *bytes = (uint64_t)(p->count * server->table[p->table].row_bytes);
-    *payload = tr__must_bytes(*bytes + 1);
-    tr__pulls_record(server, trainer, p->step);
-    const tr_status status = read_rows(server, trainer, p, *payload);
-    if (status != TR_OK)
-        free(*payload);
-    else if (p->is_rounded)
-        tr_rounded_make(*payload, *payload, *bytes);
-    *bytes = tr_rounded_bytes(*bytes, p->is_rounded);
-    return status;
-}
-
-static void send_answer(tr_server *server, const tr__trainer *trainer, pull *p)
-{
-    void           *payload;
-    uint64_t        bytes;
-    const tr_status status = read_answer(server, trainer, p, &payload, &bytes);
-
-    if (status != TR_OK) {
-        tr__server_fail(server, status);
-        return;
-    }
-    tr__server_send(server, trainer->rank,
-                    (tr_wire){.kind = TR_WIRE_DATA_ROWS, .incarnation = trainer->incarnation, .seq = p->seq, .bytes = bytes,
-                              .data_rows = {.clock = server->policy.lead >= 0 ? tr__pulls_clock(server) : 0}}, payload);
-}
-
-/* Keep an answered pull, because the trainer's next gradient of the table probably has the same keys. */
-static void keep_answered(tr_server *server, const tr__trainer *trainer, pull *p)
-{
-    answered *last = p->has_hints ? &rows_of_trainer(server, trainer)->answered[p->table] : NULL;
-
-    if (last && (p->before == 0 || p->before != last->count))
-        forget_answered(last);
-    if (!last || p->before != last->count) {       /* earlier messages of the pull were answered by a predecessor of this server */
-        free(p);
-        return;
-    }
-    p->next = NULL;
-    *(last->first ? last->end : &last->first) = p;
-    last->end = &p->next;
-    last->count += (uint64_t)p->count;
-}
-
-static void answer(tr_server *server, const tr__trainer *trainer, pull *p)
-{
-    send_answer(server, trainer, p);
-    keep_answered(server, trainer, p);
-}
-
-static uint32_t table_of(const tr_wire *wire)
-{
-    return wire->kind == TR_WIRE_PULL_ROWS ? wire->pull_rows.table : wire->read_rows.table;
-}
-
-static uint64_t own_steps(const tr_wire *wire)
-{
-    return wire->kind == TR_WIRE_PULL_ROWS ? wire->pull_rows.step - wire->pull_rows.remakes : wire->read_rows.step;
-}
-
-static pull *parse_pull(const tr_wire *wire, const uint8_t *payload)
-{
-    const int64_t count = (int64_t)(wire->bytes / sizeof(int64_t));
-    pull         *p = tr__must_bytes(sizeof *p + (size_t)(count + 1) * (sizeof *p->key + sizeof *p->hint));
-
-    if (wire->kind == TR_WIRE_READ_ROWS) {
-        *p = (pull){.seq = wire->seq, .step = wire->read_rows.step, .own = own_steps(wire), .table = wire->read_rows.table,
-                    .since = wire->read_rows.since, .count = -1};
-        p->key[0] = wire->read_rows.shard;
-        return p;
-    }
-    *p = (pull){.seq = wire->seq, .step = wire->pull_rows.step, .own = own_steps(wire), .table = wire->pull_rows.table, .count = count,
-                .is_rounded = wire->pull_rows.is_rounded, .before = wire->pull_rows.before, .hint = (uint32_t *)(void *)(p->key + count)};
-    memcpy(p->key, payload, wire->bytes);
-    return p;
-}
-
-static bool may_read(const tr_server *server, const tr__trainer *trainer, uint64_t step, uint64_t own)
-{
-    return !tr__updates_is_updating(server) && tr__pulls_may_answer(server, trainer, step, own);
-}
-
-static bool is_pull(const tr_server *server, const tr_wire *wire)
-{
-    const uint32_t table = table_of(wire);
-    const bool     is_rounded = wire->kind == TR_WIRE_PULL_ROWS && wire->pull_rows.is_rounded;
-
-    return table < server->table_count && (!is_rounded || server->setup->tables[table]->dtype == TR_FP32) &&
-           wire->bytes % sizeof(int64_t) == 0 && wire->bytes / sizeof(int64_t) * (uint64_t)server->table[table].row_bytes <= TR_LIMIT_DATA;
-}
-
-static tr_status on_pull(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
-{
-    (void)is_owned;
-    if (!tr__server_lags(trainer, tr_wire_step(wire)))
-        TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended));
-    if (!is_pull(server, wire))
-        return tr_fail(TR_EFORMAT, "%s pulls %llu bytes of keys from table %u; there are %u tables, and those of float32 are rounded",
-                       tr__server_trainer_name(server, trainer), (unsigned long long)wire->bytes, table_of(wire), server->table_count);
-    pull **end = &rows_of_trainer(server, trainer)->waiting;
-    while (*end)
-        end = &(*end)->next;
-    *end = parse_pull(wire, payload);
-    tr__server_due(server, TR__RULE_ANSWER);
-    return TR_OK;
-}
-
-static void on_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
-{
-    if (!server->is_running || tr__stream_is_parked(server, trainer))          /* the original request may still be parked */
-        return;
-    for (const pull *p = rows_of_trainer(server, trainer)->waiting; p; p = p->next)
-        if (p->seq == wire->seq)
-            return;
-    const uint64_t step = tr_wire_step(wire);
-    const bool     is_now = trainer->ended == step || tr__server_lags(trainer, step);
-    if (is_now && is_pull(server, wire) && may_read(server, trainer, step, own_steps(wire)))
-        answer(server, trainer, parse_pull(wire, payload));
-}
-
-const tr__handler tr__rows_handlers[] = {
-    {TR_WIRE_PUSH_ROWS, on_push, NULL}, {TR_WIRE_PULL_ROWS, on_pull, on_pull_again}, {TR_WIRE_READ_ROWS, on_pull, on_pull_again}, {0}};
-
-void tr__rows_answer(tr_server *server)
-{
     for (int i = 0; server->rows && i < server->trainer_count; i++) {
-        tr__trainer *t = &server->trainer[i];
-        rows_of     *of = &server->rows->of[i];
-        while (of->waiting && may_read(server, t, of->waiting->step, of->waiting->own)) {
-            pull *p = of->waiting;
-            of->waiting = p->next;
-            answer(server, t, p);
-        }
+        forget_pieces(server, &server->rows->of[i], server->trainer[i].settled);
+        forget_sums(server, &server->rows->of[i], server->trainer[i].settled);
     }
 }
+
+const tr__handler tr__rows_handlers[] = {{TR_WIRE_PUSH_ROWS, on_push, NULL}, {0}};

@@ -85,6 +85,7 @@ typedef struct tr__rounds tr__rounds;
 typedef struct tr__contribution tr__contribution;
 typedef struct tr__updates tr__updates;
 typedef struct tr__pulls tr__pulls;
+typedef struct tr__row_pulls tr__row_pulls;
 typedef struct tr__rows tr__rows;
 typedef struct tr__replication tr__replication;
 typedef struct tr__tasks tr__tasks;
@@ -151,6 +152,7 @@ struct tr_server {
     tr__contribution  *contributions; /* of each trainer; NULL before the setup */
     tr__updates       *update_queue;
     tr__pulls         *pulls;
+    tr__row_pulls     *row_pulls;
     tr__rows          *rows;
     tr__replication   *replication;
     tr__tasks         *tasks;         /* NULL: the job has no tasks */

@@ -193,6 +193,20 @@ void tr__stream_defer(tr_server *server, const tr__trainer *trainer, const tr_wi
     set_first_open(server, trainer);
 }
 
+tr__deferred *tr__stream_first_parked(const tr_server *server, const tr__trainer *trainer)
+{
+    return stream_of(server, trainer)->parked.first;
+}
+
+tr__deferred *tr__stream_parked(const tr_server *server, const tr__trainer *trainer, uint64_t seq)
+{
+    tr__deferred *held = tr__stream_first_parked(server, trainer);
+
+    while (held && held->wire.seq != seq)
+        held = held->next;
+    return held;
+}
+
 void tr__stream_unpark(tr_server *server, const tr__trainer *trainer)
 {
     stream *s = stream_of(server, trainer);

@@ -67,6 +67,9 @@ void      tr__stream_park(tr_server *server, const tr__trainer *trainer);
 bool      tr__stream_is_moving(const tr_server *server, const tr__trainer *trainer);
 /* Defer a request of a parked trainer. */
 void      tr__stream_defer(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned);
+/* The first deferred request of a parked trainer, and the one of this number. NULL: there is none. */
+tr__deferred *tr__stream_first_parked(const tr_server *server, const tr__trainer *trainer);
+tr__deferred *tr__stream_parked(const tr_server *server, const tr__trainer *trainer, uint64_t seq);
 /* Unpark the trainer; TR__RULE_UNPARK then handles its deferred requests. */
 void      tr__stream_unpark(tr_server *server, const tr__trainer *trainer);
 void      tr__streams_unpark_all(tr_server *server);

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from .._core import ffi, lib
 from ..native.errors import check
-from ..native.names import path_chars, take_text
+from ..native.names import path_chars, take_text, text_of
 
 
 def steps(folder: str | os.PathLike[str]) -> list[int]:
@@ -20,6 +20,24 @@ def steps(folder: str | os.PathLike[str]) -> list[int]:
     out = ffi.new("int64_t[]", count)
     there = lib.tr_checkpoint_list(out, count, path)
     return list(out)[:there]
+
+
+def groups_of_newest(folder: str | os.PathLike[str], trainers: int) -> str | None:
+    """Return the sizes of the trainers' host groups in the newest checkpoint that can be opened, such as ``4,4,2``. None: there is no
+    such checkpoint, or it has another number of trainers.
+    """
+    out = ffi.new("tr_checkpoint **")
+    for step in steps(folder):
+        path = lib.tr_checkpoint_path(path_chars(folder), step)
+        status = lib.tr_checkpoint_open(out, path)
+        lib.tr_free(path)
+        if status == lib.TR_OK:
+            is_job = text_of(lib.tr_checkpoint_mode(out[0])) != "local"
+            groups = text_of(lib.tr_checkpoint_groups(out[0])) or (str(trainers) if is_job else "1")     # jobs had one group before
+            lib.tr_checkpoint_free(out[0])
+            sizes = groups.split(",")
+            return groups if all(map(str.isdecimal, sizes)) and sum(map(int, sizes)) == trainers else None
+    return None
 
 
 def command() -> str:

@@ -177,14 +177,23 @@ class Layout:
         for turn in itertools.cycle(range(max(slots.values()))):
             yield from (host for host, count in slots.items() if turn < count)
 
-    def places(self, count: int, after: int = 0) -> list[tuple[str | None, int]]:
-        """Return the places of ``count`` servers or trainers: hosts, each with the number of neighbouring ranks that it takes.
-        ``after`` ranks of the job have a place already. The host is None if the job has just this host.
+    def _server_places(self) -> list[tuple[str | None, int]]:
+        """Return the places of the servers: hosts, each with the number of neighbouring ranks that it takes. The host is None if the job
+        has just this host.
         """
+        if not self.is_remote or not self.servers:
+            return [(None, self.servers)] * bool(self.servers)
+        return [(host, len(list(same))) for host, same in itertools.groupby(itertools.islice(self._turns(), self.servers))]
+
+    def _trainer_places(self) -> list[tuple[str | None, int]]:
+        """Return the places of the trainers. Those of one host have neighbouring numbers, since a host group is made of them."""
         if not self.is_remote:
-            return [(None, count)]
-        hosts = itertools.islice(self._turns(), after, after + count)
-        return [(host, len(list(same))) for host, same in itertools.groupby(hosts)]
+            return [(None, self.trainers)]
+        return list(Counter(itertools.islice(self._turns(), self.servers, self.servers + self.trainers)).items())
+
+    def host_groups(self) -> str:
+        """Return the sizes of the trainers' host groups, such as ``4,4,2``."""
+        return ",".join(str(count) for _, count in self._trainer_places())
 
     def places_on_each(self, count: int) -> list[tuple[str | None, int]]:
         """Return the hosts of the ranks that wait on every host, ``count`` on each."""
@@ -194,8 +203,7 @@ class Layout:
 
     def all_places(self) -> list[list[tuple[str | None, int]]]:
         """Return the places of servers, trainers, standbys and replicas, in the order of the job's ranks."""
-        return [self.places(self.servers) if self.servers else [],
-                self.places(self.trainers, self.servers),
+        return [self._server_places(), self._trainer_places(),
                 self.places_on_each(self.standbys) if self.servers and self.standbys else [],
                 self.places_on_each(self.all_replicas // len(self.slots())) if self.all_replicas else []]
 

@@ -60,6 +60,15 @@ class Checkpoints:
 
         return steps(self.folder)
 
+    def host_groups(self, trainers: int) -> str | None:
+        """Return the sizes of the trainers' host groups in the run that the job goes on with. None: it begins, or the run had another
+        number of trainers."""
+        if self.folder is None or not (self.resume or self.resume_or_begin):
+            return None
+        from ..checkpoint.folder import groups_of_newest
+
+        return groups_of_newest(self.folder, trainers)
+
     def forget(self, state: str) -> None:
         """Remove the note of where a launch began. Ranks leave it for the next start of the job, and there will be none."""
         beginning = f".began-{Path(state).name}."

@@ -174,6 +174,7 @@ class Launch:
         self.timeout, self.restarts = timeout, restarts
         self._states = States()
         self._run_number = os.urandom(8).hex()     # of a run that this launch begins, over all its starts
+        self._host_groups: str | None = None       # the order in which gradients are added: the same in all starts of a run
         self.mode, self.compress = _mode(mode), _compression(compress)
         self.compress_parameters = _compression_of_parameters(compress_parameters)
         self.on_nan, self.check_nan = _on_nan(on_nan), check_nan
@@ -210,6 +211,9 @@ class Launch:
         env["TRIREME_JOB"] = "1"
         env["TRIREME_JOB_FOLDER"] = folder
         env.setdefault("TRIREME_STORE_COMMAND", store_command())
+        if self._host_groups is None:
+            self._host_groups = self.checkpoints.host_groups(self.layout.trainers) or self.layout.host_groups()
+        env.setdefault("TRIREME_HOST_GROUPS", self._host_groups)
         env["TRIREME_RUN"] = self._run_number
         env.update(settings(self))
         env.update(self.checkpoints.environment())

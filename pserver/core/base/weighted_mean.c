@@ -1,6 +1,6 @@
 /* weighted_mean.c - three loops over one chunk, which stays in cache between them. Threads have slices of it: each of them the same
  * elements in every loop, which stay in its own cache. */
-#include "pserver/core/updates/weighted_mean.h"
+#include "pserver/core/base/weighted_mean.h"
 
 #include "framework/threads/threadpool.h"
 
@@ -84,37 +84,79 @@ static void scale(tr_dtype dtype, void *sum, int64_t count, double factor)
     share(scale_loop, dtype, sum, NULL, count, factor);
 }
 
+static void copy(tr_dtype dtype, void *sum, const void *part, int64_t count)
+{
+    if (sum != part)
+        memcpy(sum, part, (size_t)(count * tr_dtype_size(dtype)));
+}
+
+/* From here on each part is multiplied by its own weight. */
+static void become_uneven(tr_mean *mean, tr_dtype dtype, void *sum, int64_t count)
+{
+    if (!mean->is_uneven)
+        scale(dtype, sum, count, mean->first);
+    mean->is_uneven = true;
+}
+
+void tr_mean_note(tr_mean *mean, double weight)
+{
+    mean->parts++;
+    if (weight == 0)
+        return;
+    if (mean->count == 0)
+        mean->first = weight;
+    mean->is_uneven |= weight != mean->first;
+    mean->total += weight;
+    mean->count++;
+}
+
 void tr_mean_add(tr_mean *mean, tr_dtype dtype, void *sum, const void *part, int64_t count, double weight)
 {
     assert(dtype == TR_FP32 || dtype == TR_FP64);
     assert(mean->count == 0 || sum != part);
-    mean->parts++;
-    if (weight == 0)
+    if (weight == 0) {
+        tr_mean_note(mean, weight);
         return;
-    if (mean->count == 0) {
-        if (sum != part)
-            memcpy(sum, part, (size_t)(count * tr_dtype_size(dtype)));
-        mean->first = weight;
-    } else {
-        if (!mean->is_uneven && weight != mean->first) {
-            scale(dtype, sum, count, mean->first);
-            mean->is_uneven = true;
-        }
-        if (mean->is_uneven)
-            share(add_scaled_loop, dtype, sum, part, count, weight);
-        else
-            share(add_loop, dtype, sum, part, count, 0);
     }
-    mean->total += weight;
-    mean->count++;
+    if (mean->count && weight != mean->first)
+        become_uneven(mean, dtype, sum, count);
+    if (mean->count == 0)
+        copy(dtype, sum, part, count);
+    else if (mean->is_uneven)
+        share(add_scaled_loop, dtype, sum, part, count, weight);
+    else
+        share(add_loop, dtype, sum, part, count, 0);
+    tr_mean_note(mean, weight);
+}
+
+void tr_mean_join(tr_mean *mean, tr_dtype dtype, void *sum, const tr_mean *other, const void *other_sum, int64_t count)
+{
+    const int parts = mean->parts + other->parts;
+
+    if (mean->count == 0 && other->count == 0) {
+        if (other->is_kept)
+            tr_mean_keep(mean, dtype, sum, other_sum, count);
+    } else if (mean->count == 0) {
+        copy(dtype, sum, other_sum, count);
+        *mean = *other;
+    } else if (other->count) {
+        if (other->is_uneven || other->first != mean->first)
+            become_uneven(mean, dtype, sum, count);
+        if (other->is_uneven || !mean->is_uneven)
+            share(add_loop, dtype, sum, other_sum, count, 0);
+        else
+            share(add_scaled_loop, dtype, sum, other_sum, count, other->first);
+        mean->total += other->total;
+        mean->count += other->count;
+    }
+    mean->parts = parts;
 }
 
 void tr_mean_keep(tr_mean *mean, tr_dtype dtype, void *sum, const void *part, int64_t count)
 {
     if (mean->count || mean->is_kept)
         return;
-    if (sum != part)
-        memcpy(sum, part, (size_t)(count * tr_dtype_size(dtype)));
+    copy(dtype, sum, part, count);
     mean->is_kept = true;
 }
 
