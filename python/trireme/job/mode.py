@@ -54,6 +54,11 @@ class Mode:
         return self.is_lockstep and self.period == 1
 
     @property
+    def has_carriers(self) -> bool:
+        """Whether trainers of a host send one gradient for all of them to a server of another host (``pserver/core/carrier``)."""
+        return self.is_lockstep and not self.gathers_per_trainer and not self.backups
+
+    @property
     def waits(self) -> bool:
         """Whether a trainer may have to wait for the others in any step."""
         return self.has_common_steps or self.lead >= 0

@@ -54,12 +54,15 @@ class Prices:
 
     # -- trainers -----------------------------------------------------------------------------------------------------
 
-    def request(self, one: Packet, way: str) -> Price:
-        """A trainer sends gradients, the end of its step, or questions."""
-        key = "request", id(one), way
+    def request(self, one: Packet, way: str, is_forwarded: bool = False) -> Price:
+        """A trainer sends gradients, the end of its step, or questions. ``is_forwarded``: those of its host, as their carrier. ``way`` "":
+        they go no further, because it is their carrier."""
+        key = "request", id(one), way, is_forwarded
         if key in self._made:
             return self._made[key]
-        tally = self._moving(one, way, True, True)
+        tally = self._moving(one, way, True, True) if way else {}
+        if is_forwarded:
+            return self._keep(key, tally, False)
         if one.kind == "compressed":
             tally[f"encode.{self._method}"] = float(one.values)
         if one.kind == "row_gradients":
@@ -77,6 +80,25 @@ class Prices:
         elif self._options.rounds:
             tally["widen"] = float(one.values)
         return self._keep(key, tally, False)
+
+    def gathering(self, one: Packet, is_received: bool, adds: bool) -> Price:
+        """A carrier gets a request of a trainer of its host. ``adds``: to what is there."""
+        key = "gathering", id(one), is_received, adds
+        if key in self._made:
+            return self._made[key]
+        tally = self._moving(one, "memory", False, False) if is_received else {}
+        if one.kind == "compressed":
+            tally[f"decode.{self._method}"] = float(one.values)
+        if one.kind == "row_gradients":
+            tally |= {"row_add": float(one.entries), "add": float(one.values)}
+        elif adds:
+            tally["add"] = float(one.values)
+        return self._keep(key, tally, False)
+
+    def handing(self, one: Packet) -> Price:
+        """A carrier sends an answer on to a trainer of its host."""
+        key = "handing", id(one)
+        return self._made[key] if key in self._made else self._keep(key, self._moving(one, "memory", True, False), False)
 
     # -- servers ------------------------------------------------------------------------------------------------------
 
@@ -110,9 +132,10 @@ class Prices:
                 tally["round"] = one.values / (self._trainers if self._mode.is_lockstep else 1)
         return self._keep(key, tally, True)
 
-    def update(self, trainers: int, values: int, entries: int, is_late: bool) -> Price:
-        """A server updates what these trainers have brought. ``is_late``: also its dense parameters, of which nothing is updated yet."""
-        key = "update", trainers, values, entries, is_late
+    def update(self, trainers: int, values: int, entries: int, is_late: bool, group: int = 1) -> Price:
+        """A server updates what these trainers have brought. ``is_late``: also its dense parameters, of which nothing is updated yet. Rows
+        come from groups of so many trainers, of which each has added up its own."""
+        key = "update", trainers, values, entries, is_late, group
         if key in self._made:
             return self._made[key]
         tally: Tally = {"update": 1.0, "server_step": float(trainers)}
@@ -121,10 +144,10 @@ class Prices:
             if self._mode.gathers_per_trainer and self._mode.is_lockstep:              # server 0 decides which steps it is made of
                 tally |= {"add": float(values * (trainers - 1)), "tcp.message": 4.0 * (self._schedule.servers > 1)}
         for table in self._facts.tables:
-            each = table.union(self._options.period)
-            rows = min(table.union(self._options.period * trainers), each * trainers) / self._schedule.servers
-            again = max(each * trainers / self._schedule.servers - rows, 0.0)
-            for name, count in ((f"row_apply.{self.optimizer}", rows), ("row_byte", rows * table.row_bytes * (1 + table.states)),
-                                ("row_add", again), ("add", again * table.row_bytes)):
-                tally[name] = tally.get(name, 0.0) + count
+            each, count = table.union(self._options.period * group), trainers / group
+            rows = min(table.union(self._options.period * trainers), each * count) / self._schedule.servers
+            again = max(each * count / self._schedule.servers - rows, 0.0)
+            for name, work in ((f"row_apply.{self.optimizer}", rows), ("row_byte", rows * table.row_bytes * (1 + table.states)),
+                               ("row_add", again), ("add", again * table.row_bytes)):
+                tally[name] = tally.get(name, 0.0) + work
         return self._keep(key, tally, True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..job.mode import Mode
+from .carriers import Carrier
 from .facts import Facts
 from .hosts import COLD, Call, Clock, Network, Price, Rank
 from .prices import Prices
@@ -68,6 +69,7 @@ class Trainer:
     def __init__(self, work: Work, rank: Rank, mover: Rank, index: int) -> None:
         self.work, self.rank, self.mover, self.index = work, rank, mover, index
         self.servers: list[Server] = []
+        self.carriers: list[Carrier | None] = []       # by server: to which requests for it go
         self.ended = 0                                 # steps
         self.computed = 0.0                            # seconds of computing and scripts
         self._missing: dict[str, int] = {}             # of parameters and rows: packets that have not come
@@ -126,12 +128,18 @@ class Trainer:
         if any(self._missing.get(name) for name in names):
             self._waiting = names
             self.mover.is_aside = False                # the waiting thread moves messages itself, and looks for them all the time
-            yield _PAUSE                               # until `_come` goes on
+            yield _PAUSE                               # until `come` goes on
             self.mover.is_aside = self.mover is not self.rank
 
     def _hand_over(self, server: Server, one: Packet, then: Call, *args: Any) -> Iterator[Price]:
         """Send a packet: the computing goes on meanwhile where another thread moves messages."""
-        price = self.work.prices.request(one, _way(self.mover, server.rank))
+        carrier = self.carriers[server.index]
+        if carrier and then == server.send_push:
+            then = carrier.send_push
+        elif carrier:
+            then, args = carrier.send_on, (one, then, self, *args)
+        way = _way(self.mover, server.rank) if not carrier else "" if carrier.trainer is self else "memory"
+        price = self.work.prices.request(one, way)
         if self.mover is not self.rank:
             self.mover.wake(price, then, self, *args)
             return
@@ -167,9 +175,10 @@ class Trainer:
     def receive(self, server: Server, one: Packet) -> None:
         """A packet of an answer is on its way here."""
         price = self.work.prices.answer(one, _way(server.rank, self.mover))
-        self.work.network.send(server.rank, self.mover, one.bytes, price, self._come, one)
+        self.work.network.send(server.rank, self.mover, one.bytes, price, self.come, one)
 
-    def _come(self, one: Packet) -> None:
+    def come(self, one: Packet) -> None:
+        """A packet of an answer is here."""
         for name in one.names:
             self._missing[name] -= 1
         if self._waiting and not any(self._missing.get(name) for name in self._waiting):
@@ -194,6 +203,7 @@ class Server:
         self._values = sum(one.values for one in packets if one.kind != "row_gradients")
         self._entries = sum(one.entries for one in packets if one.kind != "row_gradients")
         self._answers = [one for one in work.answers if one.server == index]
+        self.carriers: list[Carrier] = []
 
     # -- what comes -----------------------------------------------------------------------------------------
 
@@ -208,6 +218,17 @@ class Server:
         applies = is_dense and is_last and self._is_common         # this piece is updated while others are on their way
         price = self.work.prices.arrival(one, _way(trainer.mover, self.rank), adds, applies)
         self.work.network.send(trainer.mover, self.rank, one.bytes, price, _nothing)
+
+    def send_sum(self, carrier: Carrier, step: int, number: int, one: Packet, sum_: Packet) -> None:
+        """What all trainers of a host push: ``sum_`` in the place of a packet ``one`` of each of them."""
+        key, is_dense = (step, number), one.kind != "row_gradients"
+        before = self._arrived.get(key, 0)
+        is_last = before + len(carrier.group) == len(self.trainers)
+        self._arrived[key] = before + len(carrier.group)
+        if is_last:
+            del self._arrived[key]
+        price = self.work.prices.arrival(sum_, "tcp", is_dense and before > 0, is_dense and is_last)
+        self.work.network.send(carrier.trainer.mover, self.rank, sum_.bytes, price, _nothing)
 
     def send_end(self, trainer: Trainer, step: int, one: Packet) -> None:
         price = self.work.prices.arrival(one, _way(trainer.mover, self.rank), False, False)
@@ -231,15 +252,19 @@ class Server:
             self._settle([trainer], step)
 
     def _update(self, trainers: list[Trainer], step: int) -> None:
-        price = self.work.prices.update(len(trainers), self._values, self._entries, not self._is_common)
+        group = max((len(one.group) for one in self.carriers), default=1)
+        price = self.work.prices.update(len(trainers), self._values, self._entries, not self._is_common, group)
         self.rank.work(price, self._settle, trainers, step)
 
     def _settle(self, trainers: list[Trainer], step: int) -> None:
         for one in trainers:
             self._settled[one.index] = step + 1
         answered = self._answered(trainers, step)
+        alone = [one for one in answered if not one.carriers[self.index]]
         for packet in self._answers:
-            for one in answered:
+            for carrier in self.carriers if answered else ():
+                self.rank.work(self.work.prices.reply(packet, "tcp"), carrier.receive, packet)
+            for one in alone:
                 self.rank.work(self.work.prices.reply(packet, _way(self.rank, one.mover)), one.receive, self, packet)
         held, self._rows_held = self._rows_held, []
         for one, made in held:

@@ -265,6 +265,19 @@ def _rows(kind: str, server: int, each: float, piece_bytes: int, row_bytes: int,
     return Packet(server, messages, HEADER * messages + size, values=size, entries=round(each), names=frozenset([name]), kind=kind)
 
 
+def of_several(facts: Facts, one: Packet, trainers: int, servers: int) -> Packet:
+    """Return the packet that has what so many trainers would push, added up: as many values, or the rows of all their keys."""
+    if one.kind != "row_gradients":
+        return Packet(one.server, one.messages, HEADER * one.messages + one.values if one.kind == "compressed" else one.bytes, one.sends,
+                      values=one.values, entries=one.entries, names=one.names, kind="gradients" if one.kind == "compressed" else one.kind,
+                      moment=one.moment)
+    tables = [table for table in facts.tables if table.name in one.names]
+    share = sum(table.union(trainers) for table in tables) / max(sum(table.union(1) for table in tables), 1e-9)
+    values = round(one.values * share)
+    return Packet(one.server, one.messages, one.bytes - one.values + values, one.sends, values=values, entries=round(one.entries * share),
+                  names=one.names, kind=one.kind, moment=one.moment)
+
+
 def merged(packets: Sequence[Packet], most: int) -> list[Packet]:
     """Return the packets with at most so many for each server: neighbours of a server travel together, when the last of them does. Rows
     stay by themselves."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..job.mode import Mode
 from ..native.errors import InvalidArgumentError
+from .carriers import Carrier
 from .costs import Costs, Tally
 from .facts import Facts
 from .hosts import Clock, Host, Link, Network, Price, Rank
@@ -113,8 +114,24 @@ def _ranks(work: Work, costs: Costs, cluster: Cluster, trainers: int,
         host = of_servers[index % len(of_servers) if cluster.is_shared else index // cluster.servers_per_host]
         served.append(Server(work, rank(host), index, made))
     for one in made:
-        one.servers = served
+        one.servers, one.carriers = served, [None] * servers
+    if work.mode.has_carriers:
+        _add_carriers(work, made, served)
     return made, served, {"trainers' hosts": of_trainers, "servers' hosts": [] if cluster.is_shared else of_servers}
+
+
+def _add_carriers(work: Work, trainers: list[Trainer], servers: list[Server]) -> None:
+    """Let one trainer of each host of several carry requests to each server of another host."""
+    groups: dict[int, list[Trainer]] = {}
+    for one in trainers:
+        groups.setdefault(id(one.mover.host), []).append(one)
+    for server in servers:
+        for group in groups.values():
+            if len(group) > 1 and group[0].mover.host is not server.rank.host:
+                carrier = Carrier(work, server, group)
+                server.carriers.append(carrier)
+                for one in group:
+                    one.carriers[server.index] = carrier
 
 
 class _Since:
