@@ -11,21 +11,31 @@
 /* Two sizes of buffers serve nearly all payloads: this one, and a chunk. */
 static const uint64_t SMALL = 4096;
 
+static tr__cargo *cargo_make(const tr_carrier *carrier, uint64_t bytes)
+{
+    const uint64_t least = bytes > SMALL ? carrier->chunk_bytes : SMALL, capacity = bytes > least ? bytes : least;
+    tr__cargo     *cargo = tr__must_aligned(sizeof *cargo + capacity), *last = carrier->cargos;
+
+    cargo->loan = (tr_loan){0};
+    cargo->capacity = capacity;
+    cargo->next = last ? last->next : cargo;
+    if (last)
+        last->next = cargo;
+    return cargo;
+}
+
 tr__cargo *tr__cargo_new(tr_carrier *carrier, uint64_t bytes)
 {
-    tr__cargo *cargo = carrier->cargos;
+    tr__cargo *last = carrier->cargos, *cargo = last;
 
-    while (cargo && (cargo->loan.readers || cargo->capacity < bytes))
-        cargo = cargo->next;
-    if (!cargo) {
-        const uint64_t least = bytes > SMALL ? carrier->chunk_bytes : SMALL, capacity = bytes > least ? bytes : least;
-        cargo = tr__must_aligned(sizeof *cargo + capacity);
-        cargo->loan = (tr_loan){0};
-        cargo->capacity = capacity;
-        cargo->next = carrier->cargos;
-        carrier->cargos = cargo;
-    }
+    /* The buffer after the one that was taken last is the oldest one, and probably free. */
+    do {
+        cargo = cargo ? cargo->next : NULL;
+    } while (cargo != last && (cargo->loan.readers || cargo->capacity < bytes));
+    if (!cargo || cargo->loan.readers || cargo->capacity < bytes)
+        cargo = cargo_make(carrier, bytes);
     cargo->loan.readers = 1;
+    carrier->cargos = cargo;
     return cargo;
 }
 
@@ -40,6 +50,7 @@ tr_carrier *tr_carrier_new(const tr_roster *roster, tr_node inner, uint64_t chun
     carrier->inner = inner;
     carrier->chunk_bytes = chunk_bytes;
     carrier->servers = roster->servers;
+    carrier->lane = tr__must_array((size_t)roster->servers, sizeof(tr__lane *));
     carrier->first = roster->group_first[index];
     carrier->end = roster->group_end[index];
     carrier->rank = tr__must_array((size_t)(carrier->end - carrier->first), sizeof *carrier->rank);
@@ -52,11 +63,11 @@ void tr_carrier_free(tr_carrier *carrier)
     if (!carrier)
         return;
     tr__carrier_free_lanes(carrier);
+    free(carrier->lane);
     tr__carrier_forget_shared(carrier, -1);
     tr_outbox_deinit(&carrier->outbox);
-    while (carrier->cargos) {
-        tr__cargo *cargo = carrier->cargos;
-        carrier->cargos = cargo->next;
+    for (tr__cargo *cargo = carrier->cargos, *next; cargo; cargo = next) {
+        next = cargo->next == carrier->cargos ? NULL : cargo->next;
         free(cargo);
     }
     for (int s = 0; carrier->block && s < carrier->servers; s++)
@@ -122,16 +133,22 @@ static void *receive_buffer(void *self, int peer, const tr_wire *wire)
 {
     tr_carrier *carrier = self;
 
-    if (is_for_other(carrier, wire) || tr__carrier_shared(carrier, peer, wire))
+    if (is_for_other(carrier, wire) || tr__carrier_shared(carrier, peer, wire)) {
+        carrier->arriving++;
         return tr__cargo_new(carrier, wire->bytes)->payload;
+    }
     return carrier->inner.receive_buffer(carrier->inner.self, peer, wire);
 }
 
 /* The payload of a message, with one reader. NULL: it has none. */
 static tr__cargo *stored(tr_carrier *carrier, const tr_wire *wire, void *payload, bool is_direct)
 {
-    if (is_direct || !wire->bytes)
-        return is_direct ? tr__cargo_of(payload) : NULL;
+    if (is_direct) {
+        carrier->arriving--;
+        return tr__cargo_of(payload);
+    }
+    if (!wire->bytes)
+        return NULL;
     tr__cargo *cargo = tr__cargo_new(carrier, wire->bytes);
     memcpy(cargo->payload, payload, wire->bytes);
     return cargo;
@@ -145,12 +162,14 @@ static void pass_on(tr_carrier *carrier, const tr_wire *wire, tr__cargo *cargo)
     tr__carrier_take(carrier, (int)wire->receiver - 1, &load);
 }
 
+/* Was the message received into a buffer of this carrier? */
 static bool is_cargo(const tr_carrier *carrier, const void *payload)
 {
-    for (const tr__cargo *cargo = carrier->cargos; cargo; cargo = cargo->next)
-        if (cargo->payload == payload)
-            return true;
-    return false;
+    const tr__cargo *cargo = carrier->arriving ? carrier->cargos : NULL;
+
+    while (cargo && cargo->payload != payload)
+        cargo = cargo->next == carrier->cargos ? NULL : cargo->next;
+    return cargo;
 }
 
 static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_direct)
@@ -166,7 +185,7 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
     } else if (is_for_other(carrier, wire)) {
         pass_on(carrier, wire, stored(carrier, wire, payload, is_direct));
     } else if (is_direct && is_cargo(carrier, payload)) {
-        tr__cargo_of(payload)->loan.readers--;     /* the server has died meanwhile, and what was shared is forgotten */
+        stored(carrier, wire, payload, true)->loan.readers--;          /* the server has died meanwhile, and what was shared is forgotten */
     } else {
         carrier->inner.receive(carrier->inner.self, now, peer, wire, payload, is_direct);
     }

@@ -18,23 +18,6 @@ static int member_count(const tr_carrier *carrier)
     return carrier->end - carrier->first;
 }
 
-static tr__lane *lane_to(tr_carrier *carrier, int server)
-{
-    tr__lane *lane = carrier->lanes;
-
-    while (lane && lane->rank != server)
-        lane = lane->next;
-    if (!lane) {
-        const size_t queues = (size_t)member_count(carrier) * sizeof(tr__queue);
-        lane = tr__must_bytes(sizeof *lane + queues);
-        memset(lane, 0, sizeof *lane + queues);
-        lane->rank = server;
-        lane->next = carrier->lanes;
-        carrier->lanes = lane;
-    }
-    return lane;
-}
-
 /* == what leaves ================================================================================== */
 
 static tr__load *pop(tr__queue *queue)
@@ -184,7 +167,7 @@ static void run(tr_carrier *carrier, tr__lane *lane)
                 give_up(carrier, lane, &lane->queue[i], 0);
 }
 
-/* == what comes =================================================================================== */
+/* == the lane of a server ========================================================================= */
 
 static void drop_queue(tr__queue *queue)
 {
@@ -193,10 +176,43 @@ static void drop_queue(tr__queue *queue)
     *queue = (tr__queue){0};
 }
 
+static void drop_lane(tr_carrier *carrier, int server)
+{
+    tr__lane *lane = carrier->lane[server];
+
+    carrier->lane[server] = NULL;
+    for (int i = 0; lane && i < member_count(carrier); i++)
+        drop_queue(&lane->queue[i]);
+    free(lane);
+}
+
+/* The lane to the server of this rank. NULL: this rank is no server, or not any more. */
+static tr__lane *lane_to(tr_carrier *carrier, int rank)
+{
+    const tr_roster *roster = carrier->roster;
+    const int        server = roster->rank[rank].index;
+
+    if (roster->rank[rank].role != TR_ROLE_SERVER || roster->server_rank[server] != rank)
+        return NULL;
+    if (carrier->lane[server] && carrier->lane[server]->rank != rank)          /* its predecessor's */
+        drop_lane(carrier, server);
+    if (!carrier->lane[server]) {
+        const size_t bytes = sizeof(tr__lane) + (size_t)member_count(carrier) * sizeof(tr__queue);
+        carrier->lane[server] = memset(tr__must_bytes(bytes), 0, bytes);
+        carrier->lane[server]->rank = rank;
+    }
+    return carrier->lane[server];
+}
+
+/* == what comes =================================================================================== */
+
 /* Nothing is put together until all have sent a push again. */
 static void lose_member(tr_carrier *carrier, int member)
 {
-    for (tr__lane *lane = carrier->lanes; lane; lane = lane->next) {
+    for (int s = 0; s < carrier->servers; s++) {
+        tr__lane *lane = carrier->lane[s];
+        if (!lane)
+            continue;
         drop_queue(&lane->queue[member]);
         for (int i = 0; i < member_count(carrier); i++)
             lane->queue[i].is_in = false;
@@ -243,14 +259,10 @@ static void note(const tr_carrier *carrier, tr__lane *lane, tr__queue *queue, co
 void tr__carrier_take(tr_carrier *carrier, int server, const tr__load *load)
 {
     see_replacements(carrier);
-    const int member = member_of(carrier, (int)load->wire.sender);
-    if (member < 0) {
-        send(carrier, server, load);
-        return;
-    }
-    tr__lane  *lane = lane_to(carrier, server);
-    tr__queue *queue = &lane->queue[member];
-    if (queue->seq && load->wire.seq <= queue->seq) {      /* it is repeated, and waits for nothing */
+    const int  member = member_of(carrier, (int)load->wire.sender);
+    tr__lane  *lane = member < 0 ? NULL : lane_to(carrier, server);
+    tr__queue *queue = lane ? &lane->queue[member] : NULL;
+    if (!queue || (queue->seq && load->wire.seq <= queue->seq)) {      /* it is repeated, and waits for nothing */
         send(carrier, server, load);
         return;
     }
@@ -269,31 +281,17 @@ void tr__carrier_take(tr_carrier *carrier, int server, const tr__load *load)
 
 /* == the end ====================================================================================== */
 
-static void free_lane(const tr_carrier *carrier, tr__lane *lane)
-{
-    for (int i = 0; i < member_count(carrier); i++)
-        drop_queue(&lane->queue[i]);
-    free(lane);
-}
-
 void tr__carrier_free_lanes(tr_carrier *carrier)
 {
-    while (carrier->lanes) {
-        tr__lane *lane = carrier->lanes;
-        carrier->lanes = lane->next;
-        free_lane(carrier, lane);
-    }
+    for (int s = 0; s < carrier->servers; s++)
+        drop_lane(carrier, s);
 }
 
 static void lose_server(tr_carrier *carrier, int rank)
 {
-    for (tr__lane **at = &carrier->lanes; *at; at = &(*at)->next)
-        if ((*at)->rank == rank) {
-            tr__lane *lane = *at;
-            *at = lane->next;
-            free_lane(carrier, lane);
-            break;
-        }
+    for (int s = 0; s < carrier->servers; s++)
+        if (carrier->lane[s] && carrier->lane[s]->rank == rank)
+            drop_lane(carrier, s);
     tr__carrier_forget_shared(carrier, rank);
 }
 
@@ -323,19 +321,30 @@ static int64_t waits_until(const tr_carrier *carrier, const tr__lane *lane, cons
     return since + (is_short ? PULL_PATIENCE : PATIENCE);
 }
 
+/* Carry on alone what has waited too long in a lane. Returns until when the others wait. */
+static int64_t look(tr_carrier *carrier, tr__lane *lane)
+{
+    int64_t at = INT64_MAX;
+
+    for (int i = 0; i < member_count(carrier); i++) {
+        tr__queue *queue = &lane->queue[i];
+        while (queue->first && carrier->now >= waits_until(carrier, lane, queue->first)) {
+            give_up(carrier, lane, queue, APART);
+            run(carrier, lane);
+        }
+        const int64_t until = queue->first ? waits_until(carrier, lane, queue->first) : INT64_MAX;
+        at = until < at ? until : at;
+    }
+    return at;
+}
+
 int64_t tr__carrier_look(tr_carrier *carrier)
 {
     int64_t at = INT64_MAX;
 
-    for (tr__lane *lane = carrier->lanes; lane; lane = lane->next)
-        for (int i = 0; i < member_count(carrier); i++) {
-            tr__queue *queue = &lane->queue[i];
-            while (queue->first && carrier->now >= waits_until(carrier, lane, queue->first)) {
-                give_up(carrier, lane, queue, APART);
-                run(carrier, lane);
-            }
-            const int64_t until = queue->first ? waits_until(carrier, lane, queue->first) : INT64_MAX;
-            at = until < at ? until : at;
-        }
+    for (int s = 0; s < carrier->servers; s++) {
+        const int64_t until = carrier->lane[s] ? look(carrier, carrier->lane[s]) : INT64_MAX;
+        at = until < at ? until : at;
+    }
     return at;
 }

@@ -11,7 +11,7 @@
 
 /* A payload. It is free when nobody reads it. */
 typedef struct tr__cargo {
-    struct tr__cargo *next;
+    struct tr__cargo *next;           /* all of them are a ring */
     tr_loan           loan;
     uint64_t          capacity;
     _Alignas(64) uint8_t payload[];
@@ -38,11 +38,10 @@ typedef struct tr__queue {
 
 /* All requests to one server. */
 typedef struct tr__lane {
-    struct tr__lane *next;
-    int              rank;            /* of the server */
-    int64_t          ended_at;        /* when the end of a step came last */
-    uint64_t         pushes_apart, pulls_apart;   /* up to this step requests are not put together, because others did not come */
-    tr__queue        queue[];         /* of each trainer of the group */
+    int       rank;                   /* of the server */
+    int64_t   ended_at;               /* when the end of a step came last */
+    uint64_t  pushes_apart, pulls_apart;          /* up to this step requests are not put together, because others did not come */
+    tr__queue queue[];                /* of each trainer of the group */
 } tr__lane;
 
 /* An answer of a server for all trainers of the group. */
@@ -66,9 +65,10 @@ struct tr_carrier {
     int              first, end;      /* the trainers of the group */
     int             *rank;            /* of each of them, as far as this rank knows */
     int              servers;
-    tr__lane        *lanes;
+    tr__lane       **lane;            /* to each server; NULL: nothing has come for it */
     tr__shared      *shared;
-    tr__cargo       *cargos;
+    tr__cargo       *cargos;          /* the buffer that was taken last */
+    uint32_t         arriving;        /* buffers into which a message is being received */
     tr_outbox        outbox;
     tr_client_block **block;          /* of each server; NULL before the set-up */
     uint32_t         *block_count;
