@@ -36,7 +36,8 @@ ELSEWHERE = {
     "trireme_received_bytes_total": "made of a prefix and a field", "trireme_sent_bytes_total": "made of a prefix and a field",
 }
 #: Options of other programs.
-OTHERS_OPTIONS = {"--interleave": "of numactl", "--cleanup": "of git tag", "--robot": "of EasyBuild", "--sourcepath": "of EasyBuild"}
+OTHERS_OPTIONS = {"--interleave": "of numactl", "--map-by": "of mpirun", "--cleanup": "of git tag", "--robot": "of EasyBuild",
+                  "--sourcepath": "of EasyBuild"}
 
 
 def pages() -> dict[str, str]:

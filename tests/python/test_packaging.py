@@ -12,7 +12,7 @@ from trireme.launch import mpi
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 _REQUIREMENT = re.compile(r"([\w.-]+?)(?:\[([\w,]+)\])?(?:[=<>!~].*)?")
-_INSTALL = re.compile(r"pip install(?! --no-index)(?: --[\w-]+)* +(?:'([^']+)'|([\w.][\w.\[\],=<>-]*[\w\]]|\.(?= |$)))", re.M)
+_INSTALL = re.compile(r"pip install(?! --no-index)(?: --[\w-]+)* +(?:'([^']+)'|([\w.][\w.\[\],=<>-]*[\w\]]|\.(?=[ `]|$)))", re.M)
 
 
 def name_of(requirement):

@@ -35,7 +35,7 @@ class TableDisk:
     wait_seconds: float
 
     def __str__(self) -> str:
-        found, file = 100 * self.found_in_memory / max(self.looked_up, 1), self.file_bytes / 1e6
+        found, file = 100 * (self.found_in_memory / max(self.looked_up, 1)), self.file_bytes / 1e6
         return (f"{self.rows} rows in {file:.1f} MB of disk; {found:.1f} % of {self.looked_up} keys found in memory; {self.reads} reads "
                 f"({self.read_bytes / 1e6:.1f} MB) waited {self.wait_seconds:.2f} s; {self.written_bytes / 1e6:.1f} MB written")
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from ..native.dtypes import DTypeLike
 from ..parameters.layer_helper import LayerHelper
 from ..program import Variable
 from .tensor import fill_constant
-
-if TYPE_CHECKING:
-    from ..native.dtypes import DTypeLike
 
 
 def mean(x: Variable, name: str | None = None) -> Variable:

@@ -7,13 +7,11 @@ hands to all.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .hosts import Call
+from .ranks import Server, Trainer, Work
 from .schedule import HEADER, Packet, of_several
-
-if TYPE_CHECKING:
-    from .ranks import Server, Trainer, Work
 
 
 class Carrier:

@@ -6,10 +6,9 @@ import itertools
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from ..job.mode import Mode
-from .carriers import Carrier
 from .facts import Facts
 from .hosts import COLD, Call, Clock, Network, Price, Rank
 from .prices import Prices
@@ -60,6 +59,19 @@ class Work:
 
 def _way(one: Rank, other: Rank) -> str:
     return "memory" if one.host is other.host else "tcp"
+
+
+class Carrier(Protocol):
+    """What trainers and a server see of a carrier (``carriers.py``)."""
+
+    trainer: Trainer
+    group: list[Trainer]
+
+    def send_push(self, trainer: Trainer, step: int, number: int, one: Packet) -> None: ...
+
+    def send_on(self, trainer: Trainer, one: Packet, then: Call, *args: Any) -> None: ...
+
+    def receive(self, one: Packet) -> None: ...
 
 
 class Trainer:
