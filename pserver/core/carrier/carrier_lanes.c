@@ -8,9 +8,9 @@
 
 /* How long a request waits for those of other trainers, in nanoseconds. While these have not ended their step, no server could use a
  * gradient or give parameters. After that a trainer that waits for parameters waits only shortly. */
-static const int64_t PULL_PATIENCE = 100000000, PATIENCE = 2000000000;
+static const int64_t PULL_PATIENCE = 20000000, PATIENCE = 2000000000;
 
-/* After one waited in vain, requests of its kind are not put together for so many steps. */
+/* After one waited in vain, pushes are not put together for so many steps. */
 static const uint64_t APART = 16;
 
 static int member_count(const tr_carrier *carrier)
@@ -114,17 +114,12 @@ static bool join(tr_carrier *carrier, tr__lane *lane)
 
 /* == whose turn it is ============================================================================= */
 
-static uint64_t *apart_of(tr__lane *lane, const tr_wire *wire)
-{
-    return tr_wire_is_push(wire->kind) ? &lane->pushes_apart : &lane->pulls_apart;
-}
-
 /* May this request be put together with others: has every trainer sent a push of an earlier step this way? */
-static bool is_wanted(const tr_carrier *carrier, tr__lane *lane, const tr_wire *wire)
+static bool is_wanted(const tr_carrier *carrier, const tr__lane *lane, const tr_wire *wire)
 {
     const uint64_t step = tr_wire_step(wire);
 
-    if (!tr__carrier_joins(carrier, wire) || !carrier->block || step <= *apart_of(lane, wire))
+    if (!tr__carrier_joins(carrier, wire) || !carrier->block || (tr_wire_is_push(wire->kind) && step <= lane->pushes_apart))
         return false;
     for (int i = 0; i < member_count(carrier); i++)
         if (!lane->queue[i].is_in || lane->queue[i].in_step >= step)
@@ -146,16 +141,15 @@ static bool skip(tr_carrier *carrier, tr__lane *lane)
     return is_any_missing;
 }
 
-/* A request leaves alone that was to be put together with others. So do all others of its kind in its step, and in so many steps more. A
- * trainer may have no more than so many pushes under way (client.h), so it could wait for acknowledgements of those that wait here for
- * another trainer's. */
+/* A request leaves alone that was to be put together with others. If it is a push, so do all others of its step, and of so many steps
+ * more. A trainer may have no more than so many pushes under way (client.h), so it could wait for acknowledgements of those that wait here
+ * for another trainer's. */
 static void give_up(tr_carrier *carrier, tr__lane *lane, tr__queue *queue, uint64_t steps)
 {
     const tr_wire *wire = &queue->first->wire;
-    uint64_t      *apart = apart_of(lane, wire);
 
-    if ((tr_wire_is_push(wire->kind) || steps) && tr_wire_step(wire) + steps > *apart)
-        *apart = tr_wire_step(wire) + steps;
+    if (tr_wire_is_push(wire->kind) && tr_wire_step(wire) + steps > lane->pushes_apart)
+        lane->pushes_apart = tr_wire_step(wire) + steps;
     carry_on(carrier, lane, queue);
 }
 

@@ -40,7 +40,7 @@ typedef struct tr__queue {
 typedef struct tr__lane {
     int       rank;                   /* of the server */
     int64_t   ended_at;               /* when the end of a step came last */
-    uint64_t  pushes_apart, pulls_apart;          /* up to this step requests are not put together, because others did not come */
+    uint64_t  pushes_apart;           /* up to this step pushes are not put together, because others did not come */
     tr__queue queue[];                /* of each trainer of the group */
 } tr__lane;
 
