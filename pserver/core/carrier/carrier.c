@@ -8,12 +8,12 @@
 
 /* == buffers ====================================================================================== */
 
-/* Two sizes of buffers serve nearly all payloads: this one, and a chunk. */
+/* Two sizes of buffers serve nearly all payloads: this one, and a chunk. Sums of rows take some chunks. */
 static const uint64_t SMALL = 4096;
 
 static tr__cargo *cargo_make(const tr_carrier *carrier, uint64_t bytes)
 {
-    const uint64_t least = bytes > SMALL ? carrier->chunk_bytes : SMALL, capacity = bytes > least ? bytes : least;
+    const uint64_t chunk = carrier->chunk_bytes, capacity = bytes > SMALL ? (bytes + chunk - 1) / chunk * chunk : SMALL;
     tr__cargo     *cargo = tr__must_aligned(sizeof *cargo + capacity), *last = carrier->cargos;
 
     cargo->loan = (tr_loan){0};
@@ -101,6 +101,8 @@ static void divide_blocks(tr_carrier *carrier, uint32_t block_count, const tr_cl
 
 void tr_carrier_set_up(tr_carrier *carrier, const tr_carrier_setup *setup)
 {
+    if (carrier->end - carrier->first < 2)         /* there is nobody to put anything together with */
+        return;
     divide_blocks(carrier, setup->block_count, setup->blocks);
     carrier->table_count = setup->table_count;
     carrier->width = tr__must_array(setup->table_count + 1, sizeof *carrier->width);

@@ -85,7 +85,7 @@ void tr_client_abort(tr_client *client, const char *text)
 static void choose_carrier(const tr_client *client, tr__stream *s, const tr__request *r)
 {
     const tr_policy *policy = &client->policy;
-    const bool may = !client->options.is_apart && policy->is_lockstep && !policy->gathers_per_trainer && !policy->backups;
+    const bool may = !client->options.is_apart && policy->is_lockstep && !policy->gathers_per_trainer;
 
     if (!s->carrier && may && tr__client_is_push(r) && tr__client_open(s) == r)
         s->carrier = (uint32_t)(tr_roster_carrier(client->roster, (int)(s - client->stream)) + 1);

@@ -15,6 +15,7 @@
 #include "pserver/core/snapshots/server_set_rows.h"
 #include "pserver/core/snapshots/server_snapshots.h"
 #include "pserver/core/snapshots/server_tasks.h"
+#include "pserver/core/updates/push_parts.h"
 #include "pserver/core/updates/server_contributions.h"
 #include "pserver/core/updates/server_meters.h"
 #include "pserver/core/updates/server_pulls.h"
@@ -369,8 +370,7 @@ static bool is_sum_of_rows(const tr_wire *wire)
     return wire->kind == TR_WIRE_PUSH_ROWS && wire->push_rows.part == TR_PART_FIRST;
 }
 
-/* Take the sum of a group's rows. The request that brought it has no payload after that. */
-static void take_sum(tr_server *server, const tr__trainer *first, tr_wire *wire, const uint8_t *payload, bool is_owned)
+static void take_sum(tr_server *server, const tr__trainer *first, const tr_wire *wire, const uint8_t *payload, bool is_owned)
 {
     uint8_t *kept = is_owned ? (uint8_t *)(uintptr_t)payload : tr__server_buffer_new(server, wire->bytes + 1);
 
@@ -379,15 +379,13 @@ static void take_sum(tr_server *server, const tr__trainer *first, tr_wire *wire,
     const tr_status status = tr__rows_take_sum(server, first, wire, kept);
     if (status != TR_OK)
         tr__server_fail(server, status);
-    wire->bytes = 0;
 }
 
 /* The trainer in whose place a carrier sends the sum of its host group, if that process is dead (late); else NULL. */
 static tr__trainer *trainer_of_late_sum(tr_server *server, int peer, const tr_wire *wire)
 {
     const tr_roster *roster = server->roster;
-    const bool       is_sum = (wire->kind == TR_WIRE_PUSH && wire->push.part == TR_PART_FIRST) ||
-                        (wire->kind == TR_WIRE_PUSH_MANY && wire->push_many.part == TR_PART_FIRST) || is_sum_of_rows(wire);
+    const bool       is_sum = is_sum_of_rows(wire) || (tr__push_is_dense(wire->kind) && tr__push_part(wire) == TR_PART_FIRST);
     const tr__trainer *carrier = is_sum && is_late(server, peer, wire) ? tr__server_trainer_of(server, (int)wire->carrier - 1) : NULL;
 
     return carrier && server->is_running && server->status == TR_OK ? &server->trainer[roster->group_first[carrier->index]] : NULL;
@@ -397,10 +395,9 @@ static tr__trainer *trainer_of_late_sum(tr_server *server, int peer, const tr_wi
 static void receive_late(tr_server *server, int peer, const tr_wire *wire, uint8_t *payload, bool is_direct)
 {
     tr__trainer *first = trainer_of_late_sum(server, peer, wire);
-    tr_wire      copy = *wire;
 
     if (first && is_sum_of_rows(wire)) {
-        take_sum(server, first, &copy, payload, is_direct);
+        take_sum(server, first, wire, payload, is_direct);
         return;
     }
     if (first && !is_direct)
@@ -416,16 +413,17 @@ void tr__requests_receive(tr_server *server, int peer, const tr_wire *wire, void
     tr__trainer *trainer = tr__server_trainer_of(server, peer);
     /* Is the payload a buffer of the pool, and not the driver's or a place in a sum? */
     bool         is_owned = is_direct && !tr__contributions_is_buffer(server, trainer, wire, payload), is_taken = false;
-    tr_wire      copy = *wire;
+    tr_wire      rest;
 
     if (is_late(server, peer, wire)) {
         receive_late(server, peer, wire, payload, is_direct);
         return;
     }
-    if (is_sum_of_rows(wire) && trainer && server->rows && server->is_running && server->status == TR_OK &&
-        wire->incarnation == trainer->incarnation) {
-        take_sum(server, trainer, &copy, payload, is_owned);
-        wire = &copy;
+    if (is_sum_of_rows(wire) && trainer && server->is_running && server->status == TR_OK && wire->incarnation == trainer->incarnation) {
+        take_sum(server, trainer, wire, payload, is_owned);
+        rest = *wire;                              /* the request that brought it has no payload any more */
+        rest.bytes = 0;
+        wire = &rest;
         payload = NULL;
         is_owned = false;
     }

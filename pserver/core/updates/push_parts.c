@@ -51,11 +51,11 @@ static tr_status check_compressed(const tr_server *server, uint32_t index, uint6
 /* May the trainer's gradient travel in a sum of its group? */
 static tr_status check_group(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, uint64_t bytes)
 {
-    const int  *end = server->roster->group_end;
-    const bool  begins = trainer->index == 0 || end[trainer->index - 1] == trainer->index;
-    const bool  is_first = tr__push_part(wire) == TR_PART_FIRST;
+    const tr_roster *roster = server->roster;
+    const bool       begins = roster->group_first[trainer->index] == trainer->index, is_first = tr__push_part(wire) == TR_PART_FIRST;
+    const bool       is_alone = begins && roster->group_end[trainer->index] == trainer->index + 1;
 
-    if (server->policy.gathers_per_trainer || end[trainer->index] - trainer->index < 1 + (int)is_first || begins != is_first ||
+    if (server->policy.gathers_per_trainer || is_alone || begins != is_first ||
         wire->kind == TR_WIRE_PUSH_COMPRESSED || (!is_first && bytes))
         return tr_fail(TR_EFORMAT, "%s pushes %s of its host's trainers, which it must not", tr__server_trainer_name(server, trainer),
                        is_first ? "the sum" : "a part in the sum");

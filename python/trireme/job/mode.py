@@ -56,7 +56,7 @@ class Mode:
     @property
     def has_carriers(self) -> bool:
         """Whether trainers of a host send one gradient for all of them to a server of another host (``pserver/core/carrier``)."""
-        return self.is_lockstep and not self.gathers_per_trainer and not self.backups
+        return self.is_lockstep and not self.gathers_per_trainer
 
     @property
     def waits(self) -> bool:
