@@ -11,11 +11,11 @@ ratios to one trainer's bytes, counted by the kernel at the host's interface, an
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
+
+import slow_link
 
 HERE = Path(__file__).resolve().parent
 
@@ -27,27 +27,11 @@ def counted() -> list[int]:
 
 def work(steps: int) -> None:
     """The trainer."""
-    import numpy as np
-    from trireme_rows import mlpbig_sgd
-
     import trireme as fluid
 
-    loss, optimizer = mlpbig_sgd()
-    optimizer.minimize(loss)
-    exe = fluid.Executor()
-    exe.run(fluid.default_startup_program())
-    random = np.random.default_rng(1)
-    feed = {"x": random.normal(size=(8, 784)).astype("float32"), "y": random.integers(0, 10, (8, 1))}
-    seconds, moved = [], []
-    for _ in range(steps + 5):
-        begun = time.perf_counter()
-        exe.run(feed=feed, fetch_list=[loss])
-        seconds.append(time.perf_counter() - begun)
-        moved.append(counted())
-    out, in_ = ((last - first) / steps for first, last in zip(moved[4], moved[-1]))
+    ms, (out, into) = slow_link.train(8, steps, counted)
     if fluid.distributed.trainer_index() == 0:
-        print(json.dumps({"ms": 1e3 * statistics.median(seconds[5:]), "out": out, "in": in_,
-                          "descriptors": len(os.listdir("/proc/self/fd"))}), flush=True)
+        print(json.dumps({"ms": ms, "out": out, "in": into, "descriptors": len(os.listdir("/proc/self/fd"))}), flush=True)
 
 
 def measure(hosts, hostfile: Path, trainers: int, servers: int, carriers: int, steps: int) -> dict:

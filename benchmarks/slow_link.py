@@ -17,34 +17,48 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+WARM = 5                               # first steps, which do not count
 METHODS = "none,fp16,bf16,int8,topk(0.1),topk(0.01)"
 
 
-def work(steps: int) -> None:
-    """The trainer."""
+def train(batch: int, steps: int, counted) -> tuple[float, list[float]]:
+    """Train mlpbig_sgd. Return the median time of a step in ms, and by how much each number of `counted()` grows in a step."""
     import numpy as np
     from trireme_rows import mlpbig_sgd
 
     import trireme as fluid
-    from trireme._core import ffi, lib
-    from trireme.job import job
 
     loss, optimizer = mlpbig_sgd()
     optimizer.minimize(loss)
     exe = fluid.Executor()
     exe.run(fluid.default_startup_program())
     random = np.random.default_rng(1)
-    feed = {"x": random.normal(size=(256, 784)).astype("float32"), "y": random.integers(0, 10, (256, 1))}
-    stats, seconds, moved = ffi.new("tr_job_stats *"), [], []
-    for _ in range(steps + 3):
+    feed = {"x": random.normal(size=(batch, 784)).astype("float32"), "y": random.integers(0, 10, (batch, 1))}
+    seconds, found = [], []
+    for _ in range(steps + WARM):
         begun = time.perf_counter()
         exe.run(feed=feed, fetch_list=[loss])
         seconds.append(time.perf_counter() - begun)
+        found.append(counted())
+    each = [(last - first) / steps for first, last in zip(found[WARM - 1], found[-1])]
+    return 1e3 * statistics.median(seconds[WARM:]), each
+
+
+def work(steps: int) -> None:
+    """The trainer."""
+    import trireme as fluid
+    from trireme._core import ffi, lib
+    from trireme.job import job
+
+    stats = ffi.new("tr_job_stats *")
+
+    def moved() -> tuple[int, int]:
         lib.tr_job_get_stats(job.current().ptr, stats)
-        moved.append((stats.bytes_sent, stats.bytes_received))
-    each = [(last - first) / steps for first, last in zip(moved[2], moved[-1])]
+        return stats.bytes_sent, stats.bytes_received
+
+    ms, (sent, received) = train(256, steps, moved)
     if fluid.distributed.trainer_index() == fluid.distributed.trainer_count() - 1:
-        print(json.dumps({"ms": 1e3 * statistics.median(seconds[3:]), "sent": each[0], "received": each[1]}), flush=True)
+        print(json.dumps({"ms": ms, "sent": sent, "received": received}), flush=True)
 
 
 def main() -> None:

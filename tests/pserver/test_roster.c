@@ -1,4 +1,4 @@
-/* test_roster.c - host groups: which trainers are one, which run they belong to, and who carries their requests. */
+/* test_roster.c - host groups: which trainers form a group, that a run keeps its groups, and which trainer carries the requests. */
 #include "tests/support/expect.h"
 
 #include "pserver/core/base/roster.h"
