@@ -218,8 +218,8 @@ static tr_role role_of(const sim_job *job, int i)
                                                 : TR_ROLE_REPLICA;
 }
 
-/* Replicas, and in some jobs some standbys, are on another host than all others. In one of five jobs the trainers are elsewhere. In another one
- * they are on two hosts, with some standbys, which may become trainers there. */
+/* Replicas, and in some jobs some standbys, are on another host than all others. In one of five jobs the trainers are elsewhere. In another
+ * one they are on two hosts, with some standbys, which may become trainers there. */
 static const char *host_of(const sim_job *job, int i)
 {
     const int     index = i - job->options.servers;
