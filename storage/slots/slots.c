@@ -99,7 +99,8 @@ void tr_slots_free(tr_slots *slots)
         return;
     tr_segment_free(slots->rows);
     tr_segment_free(slots->index);
-    free(slots->lifted);
+    if (!slots->has_journal)
+        free(slots->lifted);
     free(slots);
 }
 
@@ -273,14 +274,21 @@ static void settle(tr_slots *s)
 
 /* Check that everything the header describes lies inside the segments. Rows and entries are not checked: that would take as long as
  * reading the table. */
+static bool has_places(const tr_slots *s)
+{
+    const tr__slots_head *h = s->head;
+    const uint64_t        room = tr_segment_bytes(s->index) / sizeof(uint64_t);
+
+    return h->capacity <= room && h->next <= room && tr__slots_places(h) <= room;
+}
+
 static bool has_all(const tr_slots *s)
 {
     const tr__slots_head *h = s->head;
     const uint64_t        rows = (tr_segment_bytes(s->rows) - TR__SLOTS_HEAD) / (sizeof(tr_slot_row) + h->payload);
-    const uint64_t        room = tr_segment_bytes(s->index) / sizeof(uint64_t);
     const bool            is_list = (h->free & UINT32_MAX) <= h->used && tr__slots_free_count(h) <= h->used && !(h->free & UINT32_MAX) == !tr__slots_free_count(h);
 
-    return h->used <= rows && is_list && h->capacity <= room && h->next <= room && tr__slots_places(h) <= room;
+    return (s->has_journal || (h->used <= rows && is_list)) && has_places(s);
 }
 
 static tr_status check_head(const tr_slots *s, const tr_slots_config *config)
@@ -296,7 +304,7 @@ static tr_status check_head(const tr_slots *s, const tr_slots_config *config)
                        config->first_shard + config->shard_count - 1);
     if (!has_all(s))
         return tr_fail(TR_EFORMAT, "table in segment '%s' says that it has more than it has", tr_segment_name(s->rows));
-    if (!tr__slots_is_index(s))
+    if (!s->has_journal && !tr__slots_is_index(s))
         return tr_fail(TR_EFORMAT, "table in segment '%s': its index is damaged: %llu places, %llu to come, %llu rows", tr_segment_name(s->rows),
                        (unsigned long long)h->capacity, (unsigned long long)h->next, (unsigned long long)(h->used - tr__slots_free_count(h)));
     return TR_OK;
@@ -315,4 +323,17 @@ static tr_status go_on(tr_slots *s, const tr_slots_config *config)
 tr_status tr_slots_attach(tr_slots **out, const char *name, const tr_slots_config *config)
 {
     return make(out, name, config, tr_segment_attach_moving, go_on);
+}
+
+static tr_status go_on_index(tr_slots *s, const tr_slots_config *config)
+{
+    use(s, config);
+    s->has_journal = true;
+    TR_TRY(check_head(s, config));
+    return tr__slots_replay(s);
+}
+
+tr_status tr__slots_attach_index(tr_slots **out, const char *name, const tr_slots_config *config)
+{
+    return make(out, name, config, tr_segment_attach_moving, go_on_index);
 }

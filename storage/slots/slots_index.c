@@ -1,6 +1,8 @@
 /* slots_index.c - changes the index, which is in the order of tags: adds and removes entries, and makes it larger in place. */
 #include "storage/slots/slots_state.h"
 
+#include "framework/base/memory.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,8 +35,18 @@ void tr__slots_put(tr_slots *s, uint32_t tag, uint32_t slot)
     s->is_crowded = ++h->region[tr__slots_region(tag)] > places - places / CROWDED + CROWDED_MORE;
 }
 
+tr_status tr__slots_reserve_journal(tr_slots *s, uint64_t places)
+{
+    TR_TRY(tr_segment_grow(s->rows, TR__SLOTS_HEAD + places * sizeof *s->lifted));
+    tr__slots_find_segments(s);
+    s->lifted = (uint64_t *)(void *)s->row;
+    return TR_OK;
+}
+
 static tr_status reserve_lifted(tr_slots *s, uint64_t count)
 {
+    if (s->has_journal)
+        return tr__slots_reserve_journal(s, count);
     if (count <= s->lifted_capacity)
         return TR_OK;
     uint64_t *grown = realloc(s->lifted, 2 * count * sizeof *grown);
@@ -45,13 +57,52 @@ static tr_status reserve_lifted(tr_slots *s, uint64_t count)
     return TR_OK;
 }
 
+/* Keep what lies in these places, and mark them. There is room for it. */
+static void begin_move(tr_slots *s, uint64_t from, uint64_t count, uint64_t boundary)
+{
+    tr__slots_head *h = s->head;
+
+    if (count)
+        memcpy(s->lifted, s->entry + from, count * sizeof *s->entry);
+    h->moving_from = from;
+    h->moving_count = count;
+    h->moving_boundary = boundary;
+    tr__slots_in_order();
+    h->is_moving = TR__SLOTS_LIFTS;
+    tr__slots_in_order();
+}
+
+static void end_move(tr_slots *s)
+{
+    tr__slots_in_order();
+    s->head->is_moving = 0;
+}
+
+/* From here on the lifted entries have homes by the new boundary. */
+static void begin_to_lay(tr_slots *s)
+{
+    tr__slots_head *h = s->head;
+
+    tr__slots_in_order();
+    h->is_moving = TR__SLOTS_LAYS;
+    tr__slots_in_order();
+    h->boundary = h->moving_boundary;
+}
+
+static void end_to_lay(tr_slots *s)
+{
+    if (s->head->boundary == 0)
+        s->head->capacity = s->head->next;
+    end_move(s);
+}
+
 /* Move the highest hashes that still lie by the old capacity to their new places. The step takes all entries between two empty places,
  * lifts them out, and puts each at its new home. */
 static tr_status move_some(tr_slots *s, uint64_t wanted)
 {
-    tr__slots_head          *h = s->head;
-    const uint64_t top = tr__slots_home_by(h->capacity, h->boundary), lines = h->capacity / TR__SLOTS_LINE;
-    uint64_t       from = top > wanted ? top - wanted : 0, to = top, count = 0;
+    const tr__slots_head *h = s->head;
+    const uint64_t        top = tr__slots_home_by(h->capacity, h->boundary), lines = h->capacity / TR__SLOTS_LINE;
+    uint64_t              from = top > wanted ? top - wanted : 0, to = top;
 
     while (from && s->entry[from - 1])
         from--;
@@ -59,20 +110,14 @@ static tr_status move_some(tr_slots *s, uint64_t wanted)
         to++;
     TR_TRY(reserve_lifted(s, to - from));
     s->work += to - from;
-    h->is_moving = 1;
-    tr__slots_in_order();
-    for (uint64_t i = from; i < to; i++)
-        if (s->entry[i]) {
-            s->lifted[count++] = s->entry[i];
-            s->entry[i] = 0;
-        }
-    h->boundary = (((from + TR__SLOTS_LINE - 1) / TR__SLOTS_LINE << 32) + lines - 1) / lines;      /* the first hash whose home is not below */
-    for (uint64_t i = 0; i < count; i++)
-        lay(s, s->lifted[i]);
-    if (h->boundary == 0)
-        h->capacity = h->next;
-    tr__slots_in_order();
-    h->is_moving = 0;
+    const uint64_t boundary = (((from + TR__SLOTS_LINE - 1) / TR__SLOTS_LINE << 32) + lines - 1) / lines;     /* the first hash whose home is not below */
+    begin_move(s, from, to - from, boundary);
+    memset(s->entry + from, 0, (to - from) * sizeof *s->entry);
+    begin_to_lay(s);
+    for (uint64_t i = 0; i < to - from; i++)
+        if (s->lifted[i])
+            lay(s, s->lifted[i]);
+    end_to_lay(s);
     return TR_OK;
 }
 
@@ -108,34 +153,44 @@ static tr_status finish_growth(tr_slots *s)
 
 tr_status tr__slots_reserve_index(tr_slots *s)
 {
-    tr__slots_head *h = s->head;
-    const uint64_t  entries = h->used - tr__slots_free_count(h) + 1;
+    const uint64_t entries = s->head->used - tr__slots_free_count(s->head) + 1;      /* a journal that grows moves the head */
 
-    if (s->entry[tr__slots_places(h) - 2])
+    if (s->entry[tr__slots_places(s->head) - 2])
         return tr_fail(TR_ENOMEM, "table: thousands of keys have nearly the same hash");
-    s->is_crowded &= h->next >> (TR__REGION_BITS + 1) <= entries + TR__SLOTS_FIRST_CAPACITY;       /* otherwise the count of a region is damaged */
-    if (s->is_crowded && !is_growing(h))
+    s->is_crowded &= s->head->next >> (TR__REGION_BITS + 1) <= entries + TR__SLOTS_FIRST_CAPACITY; /* otherwise the count of a region is damaged */
+    if (s->is_crowded && !is_growing(s->head))
         TR_TRY(begin_growth(s));
-    if (s->is_crowded || (is_growing(h) && is_full(h, entries)))
+    if (s->is_crowded || (is_growing(s->head) && is_full(s->head, entries)))
         TR_TRY(finish_growth(s));
     s->is_crowded = false;
-    if (!is_growing(h) && is_full(h, entries))
+    if (!is_growing(s->head) && is_full(s->head, entries))
         TR_TRY(begin_growth(s));
-    return is_growing(h) ? move_some(s, MOVE) : TR_OK;
+    return is_growing(s->head) ? move_some(s, MOVE) : TR_OK;
+}
+
+/* Entries from this place on move down, as far as there is no empty place. Rows could tell them again; otherwise the journal does. */
+static void begin_to_take(tr_slots *s, uint64_t at)
+{
+    uint64_t end = at;
+
+    while (s->has_journal && s->entry[end])
+        end++;
+    if (s->has_journal && reserve_lifted(s, end - at) != TR_OK)
+        tr__out_of_memory((end - at) * sizeof *s->entry);
+    begin_move(s, at, end - at, s->head->boundary);
 }
 
 void tr__slots_take(tr_slots *s, uint32_t tag, uint32_t slot)
 {
-    tr__slots_head          *h = s->head;
     const uint64_t entry = tr__slots_entry(tag, slot);
-    uint64_t       at = tr__slots_home(h, tag);
+    uint64_t       at = tr__slots_home(s->head, tag);
 
     while (s->entry[at] && s->entry[at] != entry)
         at++;
     if (!s->entry[at])
         return;
-    h->is_moving = 1;
-    tr__slots_in_order();
+    begin_to_take(s, at);
+    tr__slots_head *h = s->head;
     for (uint64_t next = at + 1; s->entry[next]; next++, s->work++)
         if (tr__slots_home(h, tr__slots_entry_tag(s->entry[next])) <= at) {
             s->entry[at] = s->entry[next];
@@ -143,8 +198,7 @@ void tr__slots_take(tr_slots *s, uint32_t tag, uint32_t slot)
         }
     s->entry[at] = 0;
     h->region[tr__slots_region(tag)] -= h->region[tr__slots_region(tag)] > 0;
-    tr__slots_in_order();
-    h->is_moving = 0;
+    end_move(s);
 }
 
 /* == after a kill ================================================================================= */
@@ -173,11 +227,54 @@ tr_status tr__slots_make_index(tr_slots *s)
     return TR_OK;
 }
 
-bool tr__slots_is_index(const tr_slots *s)
+/* The last place must be empty, and homes lie before the places that follow the last line. */
+static bool has_shape(const tr_slots *s)
 {
     const tr__slots_head *h = s->head;
 
     return h->capacity >= TR__SLOTS_FIRST_CAPACITY && h->next >= h->capacity && h->next <= h->capacity + h->capacity / 8 &&
            h->capacity % TR__SLOTS_LINE == 0 && h->next % TR__SLOTS_LINE == 0 && h->boundary <= (uint64_t)1 << 32 &&
-           !is_full(h, h->used - tr__slots_free_count(h) - (h->used > tr__slots_free_count(h))) && !s->entry[tr__slots_places(h) - 1];
+           !s->entry[tr__slots_places(h) - 1];
+}
+
+static bool has_entry(const tr_slots *s, uint64_t entry)
+{
+    uint64_t at = tr__slots_home(s->head, tr__slots_entry_tag(entry));
+
+    while (s->entry[at] && s->entry[at] != entry)
+        at++;
+    return s->entry[at];
+}
+
+tr_status tr__slots_replay(tr_slots *s)
+{
+    const tr__slots_head *h = s->head;
+    const uint64_t        room = (tr_segment_bytes(s->rows) - TR__SLOTS_HEAD) / sizeof *s->lifted, end = tr__slots_places(h) - 1;
+
+    if (!has_shape(s))
+        return tr_fail(TR_EFORMAT, "table in segment '%s': its index is damaged", tr_segment_name(s->rows));
+    if (!h->is_moving)
+        return TR_OK;
+    if (h->is_moving > TR__SLOTS_LAYS || h->moving_count > room || h->moving_count > end || h->moving_from > end - h->moving_count ||
+        h->moving_boundary > (uint64_t)1 << 32)
+        return tr_fail(TR_EFORMAT, "table in segment '%s': the journal of its index is damaged", tr_segment_name(s->rows));
+    s->lifted = (uint64_t *)(void *)s->row;
+    if (h->is_moving == TR__SLOTS_LIFTS) {
+        memcpy(s->entry + h->moving_from, s->lifted, h->moving_count * sizeof *s->entry);
+        end_move(s);
+        return TR_OK;
+    }
+    begin_to_lay(s);
+    for (uint64_t i = 0; i < h->moving_count; i++)
+        if (s->lifted[i] && !has_entry(s, s->lifted[i]))
+            lay(s, s->lifted[i]);
+    end_to_lay(s);
+    return TR_OK;
+}
+
+bool tr__slots_is_index(const tr_slots *s)
+{
+    const tr__slots_head *h = s->head;
+
+    return has_shape(s) && !is_full(h, h->used - tr__slots_free_count(h) - (h->used > tr__slots_free_count(h)));
 }

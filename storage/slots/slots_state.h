@@ -1,5 +1,13 @@
 /* slots_state.h - the inside of slots, shared by slots.c (life, rows), slots_index.c (changes of the index), slots_find.c (looking up) and
- * slots_shards.c (going through a shard). tag_index.c has an index without rows. */
+ * slots_shards.c (going through a shard). tag_index.c has an index without rows.
+ *
+ * An index without rows cannot be made again from them. In named segments it has a journal instead. What must stay true of it:
+ *   - Entries move only between tr__slots_begin_move and the store that clears `is_moving`. All other changes are one store.
+ *   - The journal has the entries of a range of places as they were, and is complete before the mark is set.
+ *   - Marked TR__SLOTS_LIFTS: only places of that range have changed. Attaching puts them back, as if nothing had begun.
+ *   - Marked TR__SLOTS_LAYS: the range is empty, except for entries that were laid since. Each entry of the journal is laid from its home on
+ *     into the first empty place, and none is moved. So attaching lays those that are not there yet, as often as it is killed itself.
+ *   - No two entries are equal. */
 #pragma once
 
 #include "storage/slots/slots.h"
@@ -12,6 +20,7 @@
 enum { TR__SLOTS_HEAD = 4096, TR__SLOTS_NOTES = 1024 };
 enum { TR__SLOTS_FIRST_CAPACITY = 1024 };
 enum { TR__SLOTS_SLACK = 4096 };      /* places after the last: there is no wrapping around */
+enum { TR__SLOTS_LIFTS = 1, TR__SLOTS_LAYS = 2 };      /* what is_moving says */
 enum { TR__SHARD_BITS = 10, TR__REGION_BITS = 6 };
 enum { TR__SLOTS_LINE = TR_CACHE_LINE / sizeof(uint64_t) };   /* places of a cache line */
 #define TR__SLOTS_FACTOR 0x9E3779B97F4A7C15u
@@ -28,9 +37,10 @@ typedef struct tr__slots_head {
     /* index */
     uint64_t capacity, next;          /* places, in whole lines; while the index grows `next` is larger */
     uint64_t boundary;                /* hashes from here on lie in places by `next` */
-    uint64_t is_moving;               /* entries are being moved: after a kill the index must be rebuilt */
+    uint64_t is_moving;               /* entries are being moved: after a kill the index must be rebuilt, or the journal be used */
     uint32_t region[1 << TR__REGION_BITS];       /* entries of each region. A kill may leave one too few or too many, which is harmless */
     char     notes[TR__SLOTS_NOTES];
+    uint64_t moving_from, moving_count, moving_boundary;      /* the journal's places, and the boundary when they are laid */
 } tr__slots_head;
 _Static_assert(sizeof(tr__slots_head) <= TR__SLOTS_HEAD, "a head has one page");
 
@@ -42,8 +52,9 @@ struct tr_slots {
     uint64_t        stride;
     uint64_t        first_hash, factor; /* place of a hash in this range of shards = (hash - first_hash) * factor / 2^64, 32 bits */
     uint32_t        shard_mask;       /* the bits of a tag that tell the shards of a region apart */
-    uint64_t       *lifted;           /* entries that are lifted out while they move */
+    uint64_t       *lifted;           /* entries that move, as they were; a journal lies where rows would lie */
     uint64_t        lifted_capacity;
+    bool            has_journal;      /* an index without rows, in segments with a name */
     bool            is_crowded;       /* the region of the last entry is: the index must grow */
     uint64_t        work;             /* places that insertions, removals and growth have passed; tests read it */
 };
@@ -140,9 +151,15 @@ void      tr__slots_put(tr_slots *s, uint32_t tag, uint32_t slot);
 void      tr__slots_take(tr_slots *s, uint32_t tag, uint32_t slot);
 /* Make the index from the rows. */
 tr_status tr__slots_make_index(tr_slots *s);
+/* After a kill: complete or undo what the journal has. TR_EFORMAT: it is damaged. */
+tr_status tr__slots_replay(tr_slots *s);
+/* Room for a journal of so many places. TR_ENOMEM: it has what it had. */
+tr_status tr__slots_reserve_journal(tr_slots *s, uint64_t places);
 /* Check the index: its last place must be empty, and its load within the bounds (one row may be under way). */
 bool      tr__slots_is_index(const tr_slots *s);
 
+/* slots.c: attach to an index without rows, and use its journal. The owner counts the entries. */
+tr_status tr__slots_attach_index(tr_slots **out, const char *name, const tr_slots_config *config);
 /* slots_find.c: find the slot of a key with this tag, from this place on; TR_SLOT_NONE: there is none. */
 uint32_t tr__slots_look_up(const tr_slots *s, int64_t key, uint32_t tag, uint64_t at);
 /* slots_shards.c: list the slots of a shard, as far as they are below `used`. */

@@ -4,24 +4,65 @@
 #include "storage/slots/slots_state.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct tr_tag_index {
     tr_slots *slots;
 };
 
-tr_status tr_tag_index_create(tr_tag_index **out, uint32_t first_shard, uint32_t shard_count)
+enum { FIRST_JOURNAL = 4096 };         /* places: to move entries seldom needs more */
+
+/* A kill between an entry and its count leaves the counts wrong. */
+static tr_status count_entries(tr_slots *s)
+{
+    tr__slots_head *h = s->head;
+
+    h->used = h->free = 0;
+    memset(h->region, 0, sizeof h->region);
+    for (uint64_t i = 0, places = tr__slots_places(h); i < places; i++)
+        if (s->entry[i]) {
+            h->used++;
+            h->region[tr__slots_region(tr__slots_entry_tag(s->entry[i]))]++;
+        }
+    if (tr__slots_is_index(s))
+        return TR_OK;
+    return tr_fail(TR_EFORMAT, "table in segment '%s': its index has %llu entries in %llu places", tr_segment_name(s->rows),
+                   (unsigned long long)h->used, (unsigned long long)h->next);
+}
+
+static tr_status open_slots(tr_slots **out, const char *name, uint32_t first_shard, uint32_t shard_count, bool is_new)
 {
     const tr_slots_config config = {0, first_shard, shard_count, 0};
-    tr_tag_index        *index = calloc(1, sizeof *index);
+
+    TR_TRY((is_new ? tr_slots_create : tr__slots_attach_index)(out, name, &config));
+    (*out)->has_journal = name != NULL;
+    if (name)
+        TR_TRY(tr__slots_reserve_journal(*out, FIRST_JOURNAL));
+    return is_new ? TR_OK : count_entries(*out);
+}
+
+static tr_status open_index(tr_tag_index **out, const char *name, uint32_t first_shard, uint32_t shard_count, bool is_new)
+{
+    tr_tag_index *index = calloc(1, sizeof *index);
 
     if (!index)
         return tr_fail(TR_ENOMEM, "table: no memory");
-    const tr_status status = tr_slots_create(&index->slots, NULL, &config);
+    const tr_status status = open_slots(&index->slots, name, first_shard, shard_count, is_new);
     if (status == TR_OK)
         *out = index;
     else
-        free(index);
+        tr_tag_index_free(index);
     return status;
+}
+
+tr_status tr_tag_index_create(tr_tag_index **out, const char *name, uint32_t first_shard, uint32_t shard_count)
+{
+    return open_index(out, name, first_shard, shard_count, true);
+}
+
+tr_status tr_tag_index_attach(tr_tag_index **out, const char *name, uint32_t first_shard, uint32_t shard_count)
+{
+    return open_index(out, name, first_shard, shard_count, false);
 }
 
 void tr_tag_index_free(tr_tag_index *index)
@@ -40,6 +81,31 @@ uint64_t tr_tag_index_count(const tr_tag_index *index)
 uint64_t tr_tag_index_bytes(const tr_tag_index *index)
 {
     return tr_slots_index_bytes(index->slots);
+}
+
+void *tr_tag_index_notes(const tr_tag_index *index)
+{
+    return tr_slots_notes(index->slots);
+}
+
+void tr_tag_index_clear(tr_tag_index *index)
+{
+    tr_slots *s = index->slots;
+
+    memset(s->entry, 0, tr__slots_places(s->head) * sizeof *s->entry);
+    memset(s->head->region, 0, sizeof s->head->region);
+    s->head->used = 0;
+}
+
+bool tr_tag_index_each(const tr_tag_index *index, bool (*each)(void *payload, uint32_t record), void *payload)
+{
+    const tr_slots *s = index->slots;
+    bool            goes_on = true;
+
+    for (uint64_t i = 0, places = tr__slots_places(s->head); goes_on && i < places; i++)
+        if (s->entry[i])
+            goes_on = each(payload, tr__slots_entry_slot(s->entry[i]));
+    return goes_on;
 }
 
 static tr_status append(tr_tag_candidate **list, uint64_t *capacity, uint64_t *count, int64_t key, uint32_t record)
