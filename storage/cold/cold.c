@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -15,45 +14,15 @@ static const uint64_t BLOCK = 1 << 20;
 
 /* == life ======================================================================================= */
 
-/* A file without a name. Where the file system has none, a name that is removed at once. */
-static int open_nameless(const char *folder, int flags)
-{
-    char      path[4096];
-    const int file = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
-
-    if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT))
-        return file;
-    if (snprintf(path, sizeof path, "%s/trireme-rows-XXXXXX", folder) >= (int)sizeof path) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    const int named = mkostemp(path, O_CLOEXEC | flags);
-    if (named >= 0)
-        unlink(path);
-    return named;
-}
-
-static tr_status open_file(tr_cold *cold)
-{
-    cold->file = open_nameless(cold->folder, O_DIRECT);
-    if (cold->file < 0 && errno == EINVAL)
-        cold->file = open_nameless(cold->folder, 0);   /* the file system has no O_DIRECT */
-    if (cold->file >= 0)
-        return TR_OK;
-    return tr_fail(errno == ENOENT || errno == ENOTDIR ? TR_ENOTFOUND : TR_EIO, "cannot make a file of cold rows in folder '%s': %s",
-                   cold->folder, strerror(errno));
-}
-
 static uint64_t round_up(uint64_t bytes)
 {
     return (bytes + TR__COLD_PAGE - 1) / TR__COLD_PAGE * TR__COLD_PAGE;
 }
 
-static tr_status make(tr_cold *cold)
+tr_status tr__cold_size_blocks(tr_cold *cold, uint64_t wanted)
 {
     enum { LEAST_RECORDS = 16 };
     const uint64_t least = round_up(LEAST_RECORDS * cold->record_bytes);
-    const uint64_t wanted = cold->config.block_bytes ? cold->config.block_bytes : BLOCK;
 
     cold->block_bytes = wanted > least ? wanted : least;
     cold->per_block = (uint32_t)(cold->block_bytes / cold->record_bytes);
@@ -61,11 +30,22 @@ static tr_status make(tr_cold *cold)
     if (!cold->tail_bytes)
         return tr_fail(TR_ENOMEM, "cold rows: no memory for a block of %llu bytes", (unsigned long long)cold->block_bytes);
     memset(cold->tail_bytes, 0, cold->block_bytes);
-    TR_TRY(open_file(cold));
-    return tr_tag_index_create(&cold->index, cold->config.first_shard, cold->config.shard_count);
+    return TR_OK;
 }
 
-tr_status tr_cold_create(tr_cold **out, const tr_cold_config *config)
+static tr_status begin(tr_cold *cold)
+{
+    char                  name[TR_SEGMENT_NAME];
+    const tr_cold_config *c = &cold->config;
+
+    TR_TRY(tr__cold_size_blocks(cold, c->block_bytes ? c->block_bytes : BLOCK));
+    TR_TRY(tr_tag_index_create(&cold->index, tr__cold_index_name(name, c->name), c->first_shard, c->shard_count));
+    TR_TRY(tr__cold_make_file(cold));
+    tr__cold_put_notes(cold);
+    return TR_OK;
+}
+
+static tr_status open_cold(tr_cold **out, const tr_cold_config *config, bool is_new)
 {
     tr_cold *cold = calloc(1, sizeof *cold);
 
@@ -73,16 +53,27 @@ tr_status tr_cold_create(tr_cold **out, const tr_cold_config *config)
         return tr_fail(TR_ENOMEM, "cold rows: no memory");
     cold->config = *config;
     cold->config.folder = cold->folder = tr__must_strdup(config->folder);
+    cold->config.name = cold->name = config->name ? tr__must_strdup(config->name) : NULL;
     cold->file = -1;
     cold->pid = getpid();
     cold->tail = TR__COLD_NONE;
     cold->record_bytes = sizeof(tr__cold_head) + config->stride;
-    const tr_status status = make(cold);
+    const tr_status status = is_new ? begin(cold) : tr__cold_go_on(cold);
     if (status == TR_OK)
         *out = cold;
     else
         tr_cold_free(cold);
     return status;
+}
+
+tr_status tr_cold_create(tr_cold **out, const tr_cold_config *config)
+{
+    return open_cold(out, config, true);
+}
+
+tr_status tr_cold_attach(tr_cold **out, const tr_cold_config *config)
+{
+    return open_cold(out, config, false);
 }
 
 void tr_cold_free(tr_cold *cold)
@@ -98,6 +89,7 @@ void tr_cold_free(tr_cold *cold)
     free(cold->free);
     free(cold->found);
     free(cold->folder);
+    free(cold->name);
     free(cold);
 }
 
@@ -138,24 +130,24 @@ static tr_status no_room(const tr_cold *cold, uint64_t bytes, int error)
 /* Take the room of a block now: a write that fails in the middle of a block would be harder to explain. */
 static tr_status take_room(tr_cold *cold, uint32_t block)
 {
-    const off_t at = (off_t)((uint64_t)block * cold->block_bytes);
+    const off_t at = (off_t)tr__cold_block_place(cold, block);
 
     while (fallocate(cold->file, 0, at, (off_t)cold->block_bytes) != 0) {
         if (errno == EINTR)
             continue;
         if (errno != EOPNOTSUPP)
             return no_room(cold, cold->block_bytes, errno);
-        const off_t had = (off_t)((uint64_t)cold->blocks * cold->block_bytes), needs = at + (off_t)cold->block_bytes;
+        const off_t had = (off_t)tr__cold_block_place(cold, cold->blocks), needs = at + (off_t)cold->block_bytes;
         return ftruncate(cold->file, had > needs ? had : needs) == 0 ? TR_OK : no_room(cold, cold->block_bytes, errno);
     }
     return TR_OK;
 }
 
-static tr_status reserve_blocks(tr_cold *cold)
+tr_status tr__cold_reserve_blocks(tr_cold *cold, uint32_t blocks)
 {
-    if (cold->blocks < cold->block_capacity)
+    if (blocks < cold->block_capacity)
         return TR_OK;
-    const uint32_t  capacity = 2 * cold->block_capacity + 64;
+    const uint32_t  capacity = 2 * blocks + 64;
     if (cold->snapshot)                                /* its reader looks at blocks */
         pthread_mutex_lock(&cold->snapshot->lock);
     tr__cold_block *block = realloc(cold->block, capacity * sizeof *block);
@@ -175,7 +167,7 @@ static tr_status reserve_blocks(tr_cold *cold)
 
 tr_status tr__cold_begin_block(tr_cold *cold)
 {
-    TR_TRY(reserve_blocks(cold));
+    TR_TRY(tr__cold_reserve_blocks(cold, cold->blocks));
     const bool     is_new = !cold->free_count;
     const uint32_t block = is_new ? cold->blocks : cold->free[cold->free_count - 1];
     if ((uint64_t)(block + 1) * cold->per_block > UINT32_MAX - 1)
@@ -199,19 +191,13 @@ void tr__cold_free_block(tr_cold *cold, uint32_t block)
     cold->block[block] = (tr__cold_block){0};
     cold->free[cold->free_count++] = block;
     /* A file system that cannot give the room back keeps it for the next block. */
-    (void)!fallocate(cold->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)((uint64_t)block * cold->block_bytes),
-                     (off_t)cold->block_bytes);
+    (void)!fallocate(cold->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)tr__cold_block_place(cold, block), (off_t)cold->block_bytes);
 }
 
 void tr_cold_clear(tr_cold *cold)
 {
-    tr_tag_index *index = NULL;
-
-    if (tr_tag_index_create(&index, cold->config.first_shard, cold->config.shard_count) != TR_OK)
-        tr__out_of_memory(1);
     tr_cold_snapshot_end(cold);
-    tr_tag_index_free(cold->index);
-    cold->index = index;
+    tr__cold_clear_index(cold);
     cold->tail = TR__COLD_NONE;
     for (uint32_t i = 0; i < cold->blocks; i++)
         if (cold->block[i].is_used)

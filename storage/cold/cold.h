@@ -5,6 +5,9 @@
  * records of the emptiest block are appended again (tr_cold_tidy). So the file has at most twice the bytes of the live records and some
  * blocks more.
  *
+ * Without a name the file ends with the process. With a name it survives the process, as its index does, and another process attaches to
+ * both (cold_attach.c).
+ *
  * A record has a checksum, its number and the row. It is *indexed* when the index leads from its key to it. It is *held* when a row in
  * memory has the same contents: then nothing needs to be written if that row becomes cold again. All others are dead.
  *
@@ -12,7 +15,7 @@
  * again, and it reads whole pages for each row anyway.
  *
  * What must stay true: one thread makes all calls, except that another one may read the snapshot. The row of a key is in memory or
- * indexed here, never both. */
+ * indexed here. It is both only between tr_cold_begin_move and tr_cold_end_move. */
 #pragma once
 
 #include "storage/slots/tag_index.h"
@@ -20,7 +23,8 @@
 typedef struct tr_cold tr_cold;
 
 typedef struct tr_cold_config {
-    const char *folder;               /* of the file, which has no name: it ends with the process */
+    const char *name;                 /* of the file, and of the segments of its index; NULL: they end with the process */
+    const char *folder;               /* of the file */
     uint64_t    stride;               /* bytes of a row, tr_slot_row and payload */
     uint32_t    first_shard, shard_count;
     uint64_t    block_bytes;          /* a multiple of 4096; 0: 1 MiB, or more for long rows */
@@ -38,7 +42,11 @@ typedef struct tr_cold_report {
 } tr_cold_report;
 
 tr_status tr_cold_create(tr_cold **out, const tr_cold_config *config);
+/* Attach to the index and the file of this name. TR_EFORMAT: they have other rows, do not belong together, or are damaged. */
+tr_status tr_cold_attach(tr_cold **out, const tr_cold_config *config);
 void      tr_cold_free(tr_cold *cold);
+/* Remove the file and the segments of this name, as far as they exist. */
+void      tr_cold_remove(const char *name);
 void      tr_cold_get_report(const tr_cold *cold, tr_cold_report *report);
 /* The number of indexed records. */
 uint64_t  tr_cold_count(const tr_cold *cold);
@@ -65,10 +73,17 @@ tr_status tr_cold_put(tr_cold *cold, int64_t key, uint32_t record);
 void      tr_cold_take(tr_cold *cold, int64_t key, uint32_t record);
 /* A held record is dead from now on. */
 void      tr_cold_drop(tr_cold *cold, uint32_t record);
+/* A row moves between memory and disk: call the first before it is in both, the second when it is in one. One row at a time. */
+void      tr_cold_begin_move(tr_cold *cold, int64_t key, uint32_t record);
+void      tr_cold_end_move(tr_cold *cold);
+/* After attaching: was a row moving when the process was killed? Call tr_cold_settle then, and say whether the row is in memory. */
+bool      tr_cold_was_moving(const tr_cold *cold, int64_t *key);
+void      tr_cold_settle(tr_cold *cold, bool is_hot);
 /* May this held record be indexed again? Not one from before a snapshot that is being read. */
 bool      tr_cold_may_put(const tr_cold *cold, uint32_t record);
-/* Bound the file. Records that are held and not indexed may get lost: `lost` is called for each of them. */
-tr_status tr_cold_tidy(tr_cold *cold, void (*lost)(void *payload, int64_t key, uint32_t record), void *payload);
+/* Bound the file. Records that are held and not indexed may get lost: `lost` is called for each of them, and for some that are dead. It
+ * returns whether the record was held. */
+tr_status tr_cold_tidy(tr_cold *cold, bool (*lost)(void *payload, int64_t key, uint32_t record), void *payload);
 
 /* -- a snapshot: the records that are indexed now, read by another thread while rows come and go -- */
 

@@ -16,13 +16,19 @@ static uint64_t now(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+uint32_t tr__cold_checksum(const tr_cold *cold, const char *bytes)
+{
+    const size_t after = sizeof(uint32_t);             /* the checksum itself */
+
+    return tr_crc32c(tr_crc32c(0, &cold->id, sizeof cold->id), bytes + after, cold->record_bytes - after);
+}
+
 tr_status tr__cold_check_record(const tr_cold *cold, uint32_t record, const char *bytes)
 {
     tr__cold_head head;
 
     memcpy(&head, bytes, sizeof head);
-    const size_t after = sizeof head.crc;
-    if (head.record == record && head.crc == tr_crc32c(0, bytes + after, cold->record_bytes - after))
+    if (head.record == record && head.crc == tr__cold_checksum(cold, bytes))
         return TR_OK;
     return tr_fail(TR_EFORMAT, "cold rows in folder '%s': record %u is damaged: the disk returned other bytes than were written",
                    cold->folder, record);

@@ -1,4 +1,5 @@
-/* cold_state.h - the inside of cold rows, shared by cold.c (life, blocks of the file), cold_read.c, cold_write.c and cold_snapshot.c. */
+/* cold_state.h - the inside of cold rows, shared by cold.c (life, blocks of the file), cold_attach.c, cold_file.c, cold_read.c, cold_write.c
+ * and cold_snapshot.c. */
 #pragma once
 
 #include "storage/cold/cold.h"
@@ -13,6 +14,16 @@ typedef struct tr__cold_head {
     uint32_t crc;                     /* CRC-32C of the record after this field */
     uint32_t record;
 } tr__cold_head;
+
+/* What the index keeps for the next process. */
+typedef struct tr__cold_notes {
+    uint64_t id, record_bytes, block_bytes;
+    uint64_t is_complete;
+    uint64_t is_moving;               /* the row of this key is moving between memory and this record */
+    int64_t  key;
+    uint32_t record;
+    uint32_t is_clearing;             /* all entries are being removed */
+} tr__cold_notes;
 
 typedef struct tr__cold_block {
     uint32_t live;                    /* records that are indexed or held */
@@ -35,10 +46,11 @@ typedef struct tr__cold_snapshot {
 
 struct tr_cold {
     tr_cold_config     config;
-    char              *folder;
+    char              *folder, *name;
+    uint64_t           id;            /* of this file; checksums begin with it */
     int                file;
     pid_t              pid;           /* a forked child shares the file, and must not use it */
-    tr_tag_index     *index;
+    tr_tag_index      *index;
     uint64_t           record_bytes, block_bytes;
     uint32_t           per_block;     /* records of a block */
     tr__cold_block    *block;
@@ -47,7 +59,7 @@ struct tr_cold {
     uint32_t           free_count;
     uint32_t           tail, filled;  /* the block to which rows are appended, and its records; TR__COLD_NONE: a new one is begun */
     char              *tail_bytes;    /* its contents, aligned to a page */
-    tr_tag_candidate *found;         /* memory of look-ups */
+    tr_tag_candidate  *found;         /* memory of look-ups */
     uint64_t           found_capacity;
     tr__cold_snapshot *snapshot;      /* while it is read; else NULL */
     tr_cold_report     report;        /* what has happened */
@@ -58,17 +70,34 @@ static inline uint32_t tr__cold_block_of(const tr_cold *cold, uint32_t record)
     return record / cold->per_block;
 }
 
+/* The file begins with a page of its own. */
+static inline uint64_t tr__cold_block_place(const tr_cold *cold, uint32_t block)
+{
+    return TR__COLD_PAGE + (uint64_t)block * cold->block_bytes;
+}
+
 static inline uint64_t tr__cold_place(const tr_cold *cold, uint32_t record)
 {
-    return (uint64_t)tr__cold_block_of(cold, record) * cold->block_bytes + record % cold->per_block * cold->record_bytes;
+    return tr__cold_block_place(cold, tr__cold_block_of(cold, record)) + record % cold->per_block * cold->record_bytes;
+}
+
+static inline tr__cold_notes *tr__cold_notes_of(const tr_cold *cold)
+{
+    return tr_tag_index_notes(cold->index);
 }
 
 /* TR_EUNSUPPORTED: this is a forked child of the process that has the rows. */
 tr_status tr__cold_check_process(const tr_cold *cold);
+/* Blocks have so many bytes, or more for long rows, and the tail has memory. */
+tr_status tr__cold_size_blocks(tr_cold *cold, uint64_t wanted);
+/* Room to count the records of so many blocks. */
+tr_status tr__cold_reserve_blocks(tr_cold *cold, uint32_t blocks);
 /* Begin a new block at the tail. */
 tr_status tr__cold_begin_block(tr_cold *cold);
 /* A block without live records becomes free. */
 void      tr__cold_free_block(tr_cold *cold, uint32_t block);
+/* The checksum of a record with its head. */
+uint32_t  tr__cold_checksum(const tr_cold *cold, const char *bytes);
 /* Check a record that was read. */
 tr_status tr__cold_check_record(const tr_cold *cold, uint32_t record, const char *bytes);
 /* Read records, in any order, and call `each` for those that `wants` wants (NULL: all). */
@@ -83,3 +112,20 @@ typedef struct tr__cold_reading {
     bool              is_quiet;       /* not counted as look-ups, and few at a time */
 } tr__cold_reading;
 tr_status tr__cold_read(tr_cold *cold, const tr__cold_reading *what);
+
+/* -- cold_attach.c -- */
+
+/* The name of the index's segments; NULL without a name. */
+const char *tr__cold_index_name(char out[TR_SEGMENT_NAME], const char *name);
+void      tr__cold_put_notes(tr_cold *cold);
+/* Attach to the index and the file, and count what is live. */
+tr_status tr__cold_go_on(tr_cold *cold);
+/* Remove all entries; a kill amid it is noticed. */
+void      tr__cold_clear_index(tr_cold *cold);
+
+/* -- cold_file.c -- */
+
+tr_status tr__cold_make_file(tr_cold *cold);
+/* Open the file that has cold->id, and count its blocks. */
+tr_status tr__cold_find_file(tr_cold *cold, uint64_t *blocks);
+void      tr__cold_remove_file(const char *name);

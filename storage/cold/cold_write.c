@@ -4,8 +4,6 @@
  * they were. */
 #include "storage/cold/cold_state.h"
 
-#include "storage/util/crc32c.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +34,7 @@ static void lay(tr_cold *cold, uint32_t at, const tr_slot_row *row)
 
     memcpy(to, &head, sizeof head);
     memcpy(to + sizeof head, row, cold->config.stride);
-    head.crc = tr_crc32c(0, to + sizeof head.crc, cold->record_bytes - sizeof head.crc);
+    head.crc = tr__cold_checksum(cold, to);
     memcpy(to, &head, sizeof head);
 }
 
@@ -50,7 +48,7 @@ static tr_status write_some(tr_cold *cold, uint32_t *out, const tr_slot_row *con
     const uint64_t end = ((cold->filled + count) * cold->record_bytes + TR__COLD_PAGE - 1) / TR__COLD_PAGE * TR__COLD_PAGE;
     for (uint32_t i = 0; i < count; i++)
         lay(cold, cold->filled + i, rows[i]);
-    TR_TRY(write_bytes(cold, cold->tail_bytes + from, end - from, (uint64_t)cold->tail * cold->block_bytes + from));
+    TR_TRY(write_bytes(cold, cold->tail_bytes + from, end - from, tr__cold_block_place(cold, cold->tail) + from));
     for (uint32_t i = 0; i < count; i++)
         out[i] = cold->tail * cold->per_block + cold->filled + i;
     cold->filled += count;
@@ -144,7 +142,7 @@ bool tr_cold_may_put(const tr_cold *cold, uint32_t record)
 
 typedef struct tidying {
     tr_cold *cold;
-    void (*lost)(void *payload, int64_t key, uint32_t record);
+    bool (*lost)(void *payload, int64_t key, uint32_t record);
     void *payload;
 } tidying;
 
@@ -152,7 +150,7 @@ typedef struct tidying {
 static tr_status move_records(const tidying *t, uint32_t block, const char *bytes, const tr_slot_row **rows, uint32_t *to)
 {
     tr_cold      *cold = t->cold;
-    int64_t       count = 0;
+    int64_t       count = 0, held = 0;
     tr__cold_head head;
 
     for (uint32_t i = 0; i < cold->per_block; i++) {
@@ -163,12 +161,15 @@ static tr_status move_records(const tidying *t, uint32_t block, const char *byte
         if (head.record != record)
             continue;                                  /* the block was not filled so far */
         if (!tr_tag_index_has(cold->index, row->key, record)) {
-            t->lost(t->payload, row->key, record);
+            held += t->lost(t->payload, row->key, record);
             continue;
         }
         TR_TRY(tr__cold_check_record(cold, record, at));
         rows[count++] = row;
     }
+    if (count + held != cold->block[block].live)
+        return tr_fail(TR_EFORMAT, "cold rows in folder '%s': block %u has %lld of its %u records: the disk returned other bytes than were "
+                       "written", cold->folder, block, (long long)(count + held), cold->block[block].live);
     TR_TRY(tr_cold_write(cold, to, rows, count));
     for (int64_t i = 0; i < count; i++) {
         const char *at = (const char *)rows[i] - sizeof head;
@@ -182,7 +183,7 @@ static tr_status move_records(const tidying *t, uint32_t block, const char *byte
 static tr_status read_block(const tr_cold *cold, uint32_t block, char *bytes)
 {
     for (uint64_t had = 0; had < cold->block_bytes;) {
-        const ssize_t got = pread(cold->file, bytes + had, cold->block_bytes - had, (off_t)((uint64_t)block * cold->block_bytes + had));
+        const ssize_t got = pread(cold->file, bytes + had, cold->block_bytes - had, (off_t)(tr__cold_block_place(cold, block) + had));
         if (got > 0)
             had += (uint64_t)got;
         else if (got == 0 || errno != EINTR)
@@ -224,7 +225,7 @@ static uint32_t emptiest(const tr_cold *cold)
     return best;
 }
 
-tr_status tr_cold_tidy(tr_cold *cold, void (*lost)(void *payload, int64_t key, uint32_t record), void *payload)
+tr_status tr_cold_tidy(tr_cold *cold, bool (*lost)(void *payload, int64_t key, uint32_t record), void *payload)
 {
     enum { FEW = 4 };                                  /* blocks that need not be half full */
     const tidying t = {cold, lost, payload};

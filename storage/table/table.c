@@ -62,7 +62,7 @@ static tr_status open_parts(tr_table *t, const tr_table_segment *place, bool is_
     TR_TRY((is_new ? tr_slots_create : tr_slots_attach)(&t->slots, place->name, &rows));
     t->rows = tr_slots_rows(t->slots);
     t->stride = tr_slots_stride(t->slots);
-    TR_TRY(tr__spill_new(&t->spill, t, place));
+    TR_TRY(tr__spill_new(&t->spill, t, place, is_new));
     if (t->config.entry_count > 1)
         TR_TRY((is_new ? tr_slots_create : tr_slots_attach)(&t->candidates, path(text, sizeof text, place->name, "waiting"),
                                                             &none));
@@ -110,6 +110,7 @@ tr_status tr_table_create(tr_table **out, const tr_table_config *config, const t
     tr_table *t = NULL;
 
     TR_TRY(open_table(&t, config, place, true));
+    tr__table_notes_of(t)->is_spilled = t->spill != NULL;
     tr__table_notes_of(t)->digest = digest(config);
     *out = t;
     return TR_OK;
@@ -131,6 +132,18 @@ static tr_status configure_candidates(tr_table *t, const tr_table_config *config
     return TR_OK;
 }
 
+/* Let a table have rows on disk: those beyond its memory will go there with its next call. */
+static tr_status configure_spill(tr_table *t, const tr_table_segment *place)
+{
+    if (t->spill && !place->spill)
+        return tr_fail(TR_EUNSUPPORTED, "it has rows on disk, and the program wants none there: give it memory and spill as before");
+    if (t->spill || !place->spill)
+        return TR_OK;
+    TR_TRY(tr__spill_new(&t->spill, t, place, true));
+    tr__table_notes_of(t)->is_spilled = 1;
+    return TR_OK;
+}
+
 tr_status tr_table_configure(tr_table *table, const tr_table_config *config, const tr_table_segment *place)
 {
     const tr_table_config *now = &table->config;
@@ -139,6 +152,7 @@ tr_status tr_table_configure(tr_table *table, const tr_table_config *config, con
     if (config->dtype != now->dtype || config->width != now->width || config->states != now->states)
         return tr_fail(TR_ESHAPE, "it has rows of %lld %s with %d states, the program wants %lld %s with %d", (long long)now->width,
                        tr_dtype_name(now->dtype), now->states, (long long)config->width, tr_dtype_name(config->dtype), config->states);
+    TR_TRY(configure_spill(table, place));
     TR_TRY(configure_candidates(table, config, place));
     tr_changes_forget(&table->changes);
     table->config = *config;
@@ -155,7 +169,12 @@ tr_status tr_table_attach(tr_table **out, const tr_table_config *config, const t
         tr_table_free(t);
         return tr_fail(TR_EFORMAT, "table in segment '%s.rows' has rows of another type, width, optimizer or first value", place->name);
     }
+    if (tr__table_notes_of(t)->is_spilled && !t->spill) {
+        tr_table_free(t);
+        return tr_fail(TR_EFORMAT, "table in segment '%s.rows' has rows on disk, and none are wanted there", place->name);
+    }
     tr_table_go_back(t, step);
+    tr__spill_pin_logged(t);
     *out = t;
     return TR_OK;
 }
@@ -165,6 +184,7 @@ void tr_table_go_back(tr_table *table, uint64_t step)
     const uint64_t last = tr_undo_step(table->undo), ahead = tr__table_notes_of(table)->ahead;
 
     if (last > step) {
+        tr__spill_unpin_logged(table);
         tr_undo_roll_back(table->undo, table->rows);
         table->undone = last + ahead;
     }
@@ -175,11 +195,13 @@ tr_status tr_table_begin(tr_table *table, uint64_t step)
 {
     table->step = step + tr__table_notes_of(table)->ahead;
     table->undone = 0;
+    tr__spill_unpin_logged(table);
     return tr_undo_begin(table->undo, step);
 }
 
 void tr_table_make_final(tr_table *table)
 {
+    tr__spill_unpin_logged(table);
     tr_undo_begin(table->undo, tr_undo_step(table->undo));
 }
 
@@ -207,6 +229,7 @@ void tr_table_remove(const char *name)
 {
     char text[TR_SEGMENT_NAME];
 
+    tr_cold_remove(name);
     tr_slots_remove(name);
     tr_slots_remove(path(text, sizeof text, name, "waiting"));
     tr_segment_remove(path(text, sizeof text, name, "undo"));

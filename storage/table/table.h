@@ -13,7 +13,8 @@
  * step. Neither depends on the number of servers.
  *
  * Memory: with a spill folder the rows that were not used for the longest time lie on disk (cold.h). Every call first brings the rows of
- * its keys into memory, so results do not depend on where rows were (table_spill.c). Slots are valid until the next call with keys.
+ * its keys into memory, so results do not depend on where rows were (table_spill.c). Slots are valid until the next call with keys. Rows on
+ * disk of a table in named segments survive a kill as well, and rows of the last update stay in memory until it is final.
  *
  * What must stay true: one thread updates, and no thread looks up meanwhile. Any number of threads may look up at the same time. */
 #pragma once
@@ -45,13 +46,15 @@ tr_status tr_table_attach(tr_table **out, const tr_table_config *config, const t
 /* Roll back the last update if it is of a later step. Nothing may have been updated since. */
 void      tr_table_go_back(tr_table *table, uint64_t step);
 /* Give a table that was just made and filled another configuration, whose rows have the same type, width and states: other admission, other
- * first values. `place` is that of tr_table_create. Keys that are counted and have no row yet are dropped if the new one counts none.
- * TR_ESHAPE: its rows are others. */
+ * first values. `place` is that of tr_table_create, but it may have a spill folder now. Keys that are counted and have no row yet are
+ * dropped if the new one counts none. TR_ESHAPE: its rows are others. */
 tr_status tr_table_configure(tr_table *table, const tr_table_config *config, const tr_table_segment *place);
 void      tr_table_free(tr_table *table);
 /* Remove the segments of this name. */
 void      tr_table_remove(const char *name);
 const tr_table_config *tr_table_get_config(const tr_table *table);
+/* The folder of its rows on disk, and *memory for all others; NULL: all rows are in memory. */
+const char *tr_table_spill(uint64_t *memory, const tr_table *table);
 /* The virtual shards that are here. */
 void      tr_table_range(const tr_table *table, uint32_t *first_shard, uint32_t *shard_count);
 /* Bytes of a packed row, with its header and states. */

@@ -227,10 +227,18 @@ TR_INLINE void scatter_rows(const tr_table *t, const uint32_t *slots, int64_t n,
             scatter_row(t, tr__table_row(t, slots[i]), values, states, i * t->config.width, bytes);
 }
 
+/* Rows of the log stay in their slots until the update is final. */
+static tr_status log_rows(tr_table *t, const uint32_t *slots, int64_t n)
+{
+    TR_TRY(tr_undo_log(t->undo, t->rows, slots, n));
+    tr__spill_pin(t, slots, n);
+    return TR_OK;
+}
+
 tr_status tr_table_keep(tr_table *table, const uint32_t *slots, int64_t n)
 {
     if (!table->logs_when_set)
-        TR_TRY(tr_undo_log(table->undo, table->rows, slots, n));
+        TR_TRY(log_rows(table, slots, n));
     if (table->snapshot)
         tr_slots_snapshot_keep(table->snapshot, slots, n);
     tr__spill_change(table, slots, n);
@@ -257,7 +265,7 @@ tr_status tr_table_set_values(tr_table *table, int64_t key, const void *values)
     if (slot == TR_SLOT_NONE)
         TR_TRY(tr__table_make_row(&slot, table, key));
     if (table->logs_when_set)
-        TR_TRY(tr_undo_log(table->undo, table->rows, &slot, 1));
+        TR_TRY(log_rows(table, &slot, 1));
     if (table->snapshot)
         tr_slots_snapshot_keep(table->snapshot, &slot, 1);
     tr__spill_change(table, &slot, 1);

@@ -5,8 +5,12 @@
  * that no call has used since the hand passed it becomes cold. If it has changed since it was read, it is appended to the log. Otherwise
  * its record on disk is used again.
  *
+ * A table in named segments has a log for undoing its last update. It is by slots, so the rows of that log stay hot until the update is
+ * final. What is kept here of slots ends with the process: after it, rows in memory are written anew when they become cold.
+ *
  * What must stay true: rows become cold in tr__spill_bring alone, and never those of its keys. So the slots of a call stay valid until the
- * next call. Look-ups of several threads take turns. */
+ * next call. A row whose old contents are in the log for undoing stays in its slot. Look-ups of several threads take turns. */
+#include "framework/base/memory.h"
 #include "framework/threads/threadpool.h"
 #include "storage/table/table_state.h"
 #include "storage/util/buffer.h"
@@ -16,16 +20,18 @@
 #include <string.h>
 
 #define NO_RECORD UINT32_MAX
+enum { PINNED = UINT8_MAX };          /* in `used`: the row stays until the last update is final */
 
 struct tr__spill {
     tr_cold        *cold;
-    uint64_t        most;             /* hot rows */
+    char           *folder;
+    uint64_t        memory, most;     /* bytes of hot rows and of their index; hot rows */
     uint64_t        batch;            /* rows that become cold at a time, so that writes are large */
     /* of each slot: */
-    uint8_t        *used;             /* the call that used it last; 0: none since the hand passed */
+    uint8_t        *used;             /* the call that used it last; 0: none since the hand passed; PINNED */
     uint32_t       *record;           /* the record that has the same contents */
     uint64_t        capacity;
-    uint8_t         call;             /* number of this call, 1 to 255 and again from 1 */
+    uint8_t         call;             /* number of this call, 1 to 254 and again from 1 */
     uint64_t        hand;
     uint32_t       *slots;            /* memory for a call: the slots of its keys */
     int64_t         slots_capacity;
@@ -53,56 +59,6 @@ static uint64_t block_bytes(uint64_t memory)
     return bytes < PAGE ? PAGE : bytes > MOST ? MOST : bytes;
 }
 
-static tr_status check(const tr_table *t, const tr_table_segment *place)
-{
-    const tr_table_config *c = &t->config;
-
-    if (c->max_age || c->max_rows)
-        return tr_fail(TR_EUNSUPPORTED, "table: rows that lie on disk (spill) are not removed by max_age or max_rows yet: leave out one or "
-                       "the other");
-    if (place->name)
-        return tr_fail(TR_EUNSUPPORTED, "table: rows of a server lie in memory; only a table of one process can have rows on disk (spill) "
-                       "yet");
-    return TR_OK;
-}
-
-tr_status tr__spill_new(tr__spill **out, const tr_table *table, const tr_table_segment *place)
-{
-    const tr_cold_config config = {place->spill, table->stride, place->first_shard, place->shard_count, block_bytes(place->memory)};
-
-    *out = NULL;
-    if (!place->spill)
-        return TR_OK;
-    TR_TRY(check(table, place));
-    tr__spill *spill = calloc(1, sizeof *spill);
-    if (!spill)
-        return tr_fail(TR_ENOMEM, "table: no memory");
-    spill->most = rows_in(place->memory, table->stride);
-    spill->batch = config.block_bytes / table->stride < spill->most / 8 ? config.block_bytes / table->stride : spill->most / 8;
-    spill->call = 1;
-    pthread_mutex_init(&spill->lock, NULL);
-    const tr_status status = tr_cold_create(&spill->cold, &config);
-    if (status == TR_OK)
-        *out = spill;
-    else
-        tr__spill_free(spill);
-    return status;
-}
-
-void tr__spill_free(tr__spill *spill)
-{
-    if (!spill)
-        return;
-    tr_cold_free(spill->cold);
-    pthread_mutex_destroy(&spill->lock);
-    free(spill->used);
-    free(spill->record);
-    free(spill->slots);
-    free(spill);
-}
-
-/* == what is known of slots ========================================================================= */
-
 static tr_status reserve_slots(tr__spill *s, uint64_t slots)
 {
     if (slots <= s->capacity)
@@ -121,6 +77,66 @@ static tr_status reserve_slots(tr__spill *s, uint64_t slots)
     s->capacity = capacity;
     return TR_OK;
 }
+
+/* After a kill a row may be both in memory and in the index. */
+static tr_status open_cold(tr__spill *s, const tr_table *t, const tr_cold_config *config, bool is_new)
+{
+    int64_t key;
+
+    TR_TRY((is_new ? tr_cold_create : tr_cold_attach)(&s->cold, config));
+    if (!is_new && tr_cold_was_moving(s->cold, &key))
+        tr_cold_settle(s->cold, tr_slots_find_one(t->slots, key) != TR_SLOT_NONE);
+    return reserve_slots(s, tr_slots_used(t->slots));
+}
+
+tr_status tr__spill_new(tr__spill **out, const tr_table *table, const tr_table_segment *place, bool is_new)
+{
+    const tr_cold_config config = {place->name, place->spill, table->stride, place->first_shard, place->shard_count,
+                                   block_bytes(place->memory)};
+
+    *out = NULL;
+    if (!place->spill)
+        return TR_OK;
+    if (table->config.max_age || table->config.max_rows)
+        return tr_fail(TR_EUNSUPPORTED, "table: rows that lie on disk (spill) are not removed by max_age or max_rows yet: leave out one or "
+                       "the other");
+    tr__spill *spill = calloc(1, sizeof *spill);
+    if (!spill)
+        return tr_fail(TR_ENOMEM, "table: no memory");
+    spill->folder = tr__must_strdup(place->spill);
+    spill->memory = place->memory;
+    spill->most = rows_in(place->memory, table->stride);
+    spill->batch = config.block_bytes / table->stride < spill->most / 8 ? config.block_bytes / table->stride : spill->most / 8;
+    spill->call = 1;
+    pthread_mutex_init(&spill->lock, NULL);
+    const tr_status status = open_cold(spill, table, &config, is_new);
+    if (status == TR_OK)
+        *out = spill;
+    else
+        tr__spill_free(spill);
+    return status;
+}
+
+void tr__spill_free(tr__spill *spill)
+{
+    if (!spill)
+        return;
+    tr_cold_free(spill->cold);
+    pthread_mutex_destroy(&spill->lock);
+    free(spill->folder);
+    free(spill->used);
+    free(spill->record);
+    free(spill->slots);
+    free(spill);
+}
+
+const char *tr_table_spill(uint64_t *memory, const tr_table *table)
+{
+    *memory = table->spill ? table->spill->memory : 0;
+    return table->spill ? table->spill->folder : NULL;
+}
+
+/* == what is known of slots ========================================================================= */
 
 static void lose_record(tr__spill *s, uint32_t slot)
 {
@@ -143,6 +159,40 @@ void tr__spill_change(tr_table *table, const uint32_t *slots, int64_t n)
             lose_record(table->spill, slots[i]);
 }
 
+/* Only a table in named segments has a log for undoing. */
+void tr__spill_pin(tr_table *table, const uint32_t *slots, int64_t n)
+{
+    for (int64_t i = 0; table->spill && tr_undo_bytes(table->undo) && i < n; i++)
+        if (slots[i] != TR_SLOT_NONE)
+            table->spill->used[slots[i]] = PINNED;
+}
+
+static void pin_logged(void *payload, uint64_t slot, const char *row)
+{
+    (void)row;
+    ((tr__spill *)payload)->used[slot] = PINNED;
+}
+
+static void unpin_logged(void *payload, uint64_t slot, const char *row)
+{
+    tr__spill *s = payload;
+
+    (void)row;
+    s->used[slot] = s->call;
+}
+
+void tr__spill_pin_logged(tr_table *table)
+{
+    if (table->spill)
+        tr_undo_each(table->undo, pin_logged, table->spill);
+}
+
+void tr__spill_unpin_logged(tr_table *table)
+{
+    if (table->spill)
+        tr_undo_each(table->undo, unpin_logged, table->spill);
+}
+
 void tr__spill_remove(tr_table *table, uint32_t slot)
 {
     if (!table->spill)
@@ -154,23 +204,31 @@ void tr__spill_remove(tr_table *table, uint32_t slot)
 /* == rows become cold ================================================================================ */
 
 /* A block that held this record is tidied away. */
-static void lost_record(void *payload, int64_t key, uint32_t record)
+static bool lost_record(void *payload, int64_t key, uint32_t record)
 {
     const tr_table *t = payload;
     const uint32_t  slot = tr_slots_find_one(t->slots, key);
 
-    if (slot != TR_SLOT_NONE && t->spill->record[slot] == record)
-        t->spill->record[slot] = NO_RECORD;
+    if (slot == TR_SLOT_NONE || t->spill->record[slot] != record)
+        return false;
+    t->spill->record[slot] = NO_RECORD;
+    return true;
 }
 
 /* The row of the slot has this record, which is held. */
 static tr_status make_cold(tr_table *t, uint32_t slot, uint32_t record)
 {
-    TR_TRY(tr_cold_put(t->spill->cold, tr__table_row(t, slot)->key, record));
-    t->spill->record[slot] = NO_RECORD;
-    t->spill->used[slot] = 0;
-    tr__table_take_out(t, t->slots, slot);
-    return TR_OK;
+    const int64_t key = tr__table_row(t, slot)->key;
+
+    tr_cold_begin_move(t->spill->cold, key, record);
+    const tr_status status = tr_cold_put(t->spill->cold, key, record);
+    if (status == TR_OK) {
+        t->spill->record[slot] = NO_RECORD;
+        t->spill->used[slot] = 0;
+        tr__table_take_out(t, t->slots, slot);
+    }
+    tr_cold_end_move(t->spill->cold);
+    return status;
 }
 
 static tr_status write_rows(tr_table *t, const uint32_t *slots, const tr_slot_row **rows, uint32_t *records, int64_t n)
@@ -198,7 +256,7 @@ static uint32_t next_victim(const tr_table *t, uint64_t *steps)
     for (; *steps; --*steps) {
         const uint32_t slot = (uint32_t)(s->hand < used ? s->hand : 0);
         s->hand = (uint64_t)slot + 1;
-        if (s->used[slot] == s->call || !(tr__table_row(t, slot)->mark & TR_SLOT_LIVES))
+        if (s->used[slot] == s->call || s->used[slot] == PINNED || !(tr__table_row(t, slot)->mark & TR_SLOT_LIVES))
             continue;
         if (!s->used[slot])
             return slot;
@@ -262,10 +320,14 @@ static tr_status make_hot(void *payload, uint32_t record, const tr_slot_row *row
     const tr_table_row from = {row->key, row->mark & TR__TOUCHES, row->last, values, states};
     uint32_t           slot;
 
-    TR_TRY(tr__table_copy_row(&slot, t, &from));
-    tr_cold_take(t->spill->cold, row->key, record);
-    t->spill->record[slot] = record;
-    return TR_OK;
+    tr_cold_begin_move(t->spill->cold, row->key, record);
+    const tr_status status = tr__table_copy_row(&slot, t, &from);
+    if (status == TR_OK) {
+        tr_cold_take(t->spill->cold, row->key, record);
+        t->spill->record[slot] = record;
+    }
+    tr_cold_end_move(t->spill->cold);
+    return status;
 }
 
 typedef struct search {
@@ -302,12 +364,12 @@ static tr_status bring(tr_table *t, const int64_t *keys, int64_t n)
     TR_TRY(reserve_call(s, n));
     TR_TRY(reserve_slots(s, tr_slots_used(t->slots) + (uint64_t)n));
     tr_parallel_range(n, MIN_KEYS, find_range, &(search){t, s->slots, keys});
-    s->call = s->call == UINT8_MAX ? 1 : s->call + 1;
+    s->call = s->call + 1 == PINNED ? 1 : s->call + 1;
     for (int64_t i = 0; i < n; i++)
-        if (s->slots[i] != TR_SLOT_NONE)
-            s->used[s->slots[i]] = s->call;
-        else
+        if (s->slots[i] == TR_SLOT_NONE)
             missing++;
+        else if (s->used[s->slots[i]] != PINNED)
+            s->used[s->slots[i]] = s->call;
     s->looked_up += (uint64_t)n;
     s->found_hot += (uint64_t)n - missing;
     TR_TRY(make_room(t, missing));

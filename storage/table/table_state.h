@@ -36,6 +36,7 @@ struct tr_table {
 typedef struct tr__table_notes {
     uint64_t digest;                  /* of the settings that make two tables' rows mean the same */
     uint64_t ahead;                   /* the table's clock minus the number of an update: rows of another run may have been put in (tr_table_clear) */
+    uint64_t is_spilled;              /* it has rows on disk, without which it is not whole */
 } tr__table_notes;
 
 static inline tr__table_notes *tr__table_notes_of(const tr_table *t)
@@ -82,8 +83,8 @@ void      tr__table_take_out(tr_table *t, tr_slots *slots, uint32_t slot);
 
 /* -- table_spill.c: rows on disk ------------------------------------------------------------------------ */
 
-/* Make the rows on disk of a table that has its slots. Without a spill folder *out is NULL. */
-tr_status tr__spill_new(tr__spill **out, const tr_table *table, const tr_table_segment *place);
+/* Make the rows on disk of a table that has its slots, or attach to them. Without a spill folder *out is NULL. */
+tr_status tr__spill_new(tr__spill **out, const tr_table *table, const tr_table_segment *place, bool is_new);
 void      tr__spill_free(tr__spill *spill);
 
 /* All of these do nothing for a table without a spill folder. */
@@ -97,6 +98,11 @@ tr_status tr__spill_bring(tr_table *table, const int64_t *keys, int64_t n);
 void      tr__spill_made(tr_table *table, uint32_t slot);
 void      tr__spill_change(tr_table *table, const uint32_t *slots, int64_t n);
 void      tr__spill_remove(tr_table *table, uint32_t slot);
+/* These rows were logged for undoing the update: they stay hot until it is final. The same for all rows of the log; the log will be
+ * emptied. */
+void      tr__spill_pin(tr_table *table, const uint32_t *slots, int64_t n);
+void      tr__spill_pin_logged(tr_table *table);
+void      tr__spill_unpin_logged(tr_table *table);
 /* All rows were removed. */
 void      tr__spill_clear(tr_table *table);
 uint64_t  tr__spill_rows(const tr_table *table);

@@ -21,7 +21,7 @@ static tr_slot_row *row_of(int i) { return (tr_slot_row *)(void *)memory[i]; }
 
 static tr_cold *make_store(const char *folder)
 {
-    const tr_cold_config config = {folder, STRIDE, 0, TR_SHARDS, BLOCK};
+    const tr_cold_config config = {NULL, folder, STRIDE, 0, TR_SHARDS, BLOCK};
     tr_cold             *cold = NULL;
 
     for (int i = 0; i < ROWS; i++) {
@@ -89,9 +89,10 @@ TEST(rows_are_read_as_they_were_written)
     tr_cold_free(cold);
 }
 
-static void never(void *payload, int64_t key, uint32_t record)
+static bool never(void *payload, int64_t key, uint32_t record)
 {
     (void)payload, (void)key, (void)record;
+    return false;
 }
 
 TEST(a_file_stays_small_while_rows_come_and_go)

@@ -309,10 +309,6 @@ TEST(what_does_not_work_with_rows_on_disk_is_refused)
     place.spill = FOLDER;
     config.max_age = 5;
     EXPECT_FAIL(TR_EUNSUPPORTED, "max_age", tr_table_create(&t, &config, &place));
-    config.max_age = 0;
-    place.name = "trireme-test-spill";
-    EXPECT_FAIL(TR_EUNSUPPORTED, "one process", tr_table_create(&t, &config, &place));
-    tr_table_remove(place.name);
 }
 
 int main(void)
