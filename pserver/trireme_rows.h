@@ -14,6 +14,9 @@ TR_API tr_status tr_job_describe_table(tr_job_table *out, const tr_scope *scope,
 
 /* Make an empty table of this description in a variable of the scope. */
 TR_API tr_status tr_table_declare(tr_scope *scope, const tr_job_table *table);
+/* Before tr_job_setup: let each server keep so many bytes of the rows of this table in memory, and all others in files in this folder of
+ * its host. TR_ERANGE: `memory` is not positive. */
+TR_API tr_status tr_job_spill_table(tr_job *job, const char *name, int64_t memory, const char *folder);
 /* After tr_job_setup: make an empty table of this description in a variable of the scope, whose rows are with the servers from now on. A
  * variable of this name in another scope has rows of its own, and so has every variable in a job that never makes this call. */
 TR_API tr_status tr_job_bind_table(tr_job *job, tr_scope *scope, const tr_job_table *table);
@@ -59,8 +62,8 @@ TR_API tr_status tr_job_set_rows_end(const tr_scope *scope, const char *name);
 /* Fill *out for a table. `server`: 0 .. servers - 1 if the servers of a job have the variable's rows, else 0 (TR_ERANGE). The call reads
  * the header of each row. On a server it waits for the updates of this trainer's ended steps. */
 TR_API tr_status tr_table_get_part(tr_table_part *out, const tr_scope *scope, const char *name, int server);
-/* Say what lies on disk of a table of this process. */
-TR_API tr_status tr_table_get_disk(tr_table_disk *out, const tr_scope *scope, const char *name);
+/* Say what lies on disk of a table, likewise. */
+TR_API tr_status tr_table_get_disk(tr_table_disk *out, const tr_scope *scope, const char *name, int server);
 
 #ifdef __cplusplus
 }

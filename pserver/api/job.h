@@ -111,8 +111,16 @@ typedef struct tr__job_blocks {
     _Atomic uint64_t version;         /* grows when the servers' values may have changed: with a step, and with a pull of parameters */
 } tr__job_blocks;
 
+/* A table with rows on the servers' disks. */
+typedef struct tr__job_spill {
+    char    *table, *folder;          /* rows of this table lie in this folder, */
+    uint64_t memory;                  /* but for so many bytes */
+} tr__job_spill;
+
 /* Sparse tables: job_tables.c, job_rows.c. */
 typedef struct tr__job_tables {
+    tr__job_spill *spill;
+    int            spill_count;
     int            count;
     tr__job_table *item;
     int            pushed;            /* tables pushed in the present step */

@@ -5,8 +5,10 @@
 #include "pserver/api/job_compress.h"
 #include "pserver/api/job_facts.h"
 #include "pserver/api/job_tables.h"
+#include "pserver/core/base/roster.h"
 #include "pserver/rank/rank_commands.h"
 #include "pserver/store/server_part.h"
+#include "pserver/store/table_places.h"
 #include "storage/table/table_var.h"
 
 #include "proto/pserver.pb-c.h"
@@ -33,6 +35,31 @@ static tr_status check_blocks(const tr_job *job, const tr_job_spec *spec)
     return TR_OK;
 }
 
+/* What the job has that does not work with rows on disk; NULL: nothing. */
+static const char *obstacle(const tr_policy *policy, const tr_job *job, const tr_job_table *table)
+{
+    if (policy->trains_copies)
+        return "modes geo and average";
+    if (tr_comm_roster(job->rank.comm)->replicas)
+        return "replicas (--replicas)";
+    return table->max_age || table->max_rows ? "max_age and max_rows" : NULL;
+}
+
+/* TR_EUNSUPPORTED names a table with rows on disk in a job that cannot have them. */
+static tr_status check_spill(const tr_policy *policy, const tr_job *job, const tr_job_spec *spec)
+{
+    for (int i = 0; i < spec->table_count; i++) {
+        const tr_job_table  *t = &spec->tables[i];
+        const tr__job_spill *own = tr__job_spill_of(job, t->name);
+        const char          *every = tr_table_spill_folder(), *folder = every ? every : own ? own->folder : NULL;
+        const char          *other = folder ? obstacle(policy, job, t) : NULL;
+        if (other)
+            return tr_fail(TR_EUNSUPPORTED, "table '%s' has rows on disk (spill='%s'), which does not work with %s yet: leave out one or "
+                           "the other", t->name, folder, other);
+    }
+    return TR_OK;
+}
+
 tr_status tr__job_check_spec(tr_policy *policy, const tr_job *job, const tr_job_spec *spec)
 {
     tr_compress compress;
@@ -46,6 +73,7 @@ tr_status tr__job_check_spec(tr_policy *policy, const tr_job *job, const tr_job_
             return tr_fail(TR_ERANGE, "tr_job_setup: first value of '%s' for server %d; there are %d servers",
                            spec->values[i].name, spec->values[i].server, tr_job_servers(job));
     TR_TRY(tr__job_check_tables(spec));
+    TR_TRY(check_spill(policy, job, spec));
     for (int i = 0; i < spec->value_count; i++) {
         const tr_job_value *v = &spec->values[i];
         const bool          has_rows = v->rank > 0 && v->row >= 0 && v->rows >= v->row && v->dims[0] <= v->rows - v->row;
@@ -101,8 +129,9 @@ static Trireme__Pserver__Value *make_value(const tr_job_value *from)
     return to;
 }
 
-static Trireme__Pserver__Table *make_table(const tr_job_table *from, int server, int servers)
+static Trireme__Pserver__Table *make_table(const tr_job *job, const tr_job_table *from, int server)
 {
+    const int                servers = tr_job_servers(job);
     Trireme__Pserver__Table *to = tr__must_alloc(sizeof *to);
 
     trireme__pserver__table__init(to);
@@ -125,6 +154,10 @@ static Trireme__Pserver__Table *make_table(const tr_job_table *from, int server,
     to->updates = (uint64_t)from->updates;
     to->first_shard = tr_first_shard(server, servers);
     to->shard_count = tr_first_shard(server + 1, servers) - to->first_shard;
+    const tr__job_spill *spill = tr__job_spill_of(job, from->name);
+    to->has_memory = spill != NULL;
+    to->memory = spill ? spill->memory : 0;
+    to->spill = spill ? spill->folder : NULL;
     return to;
 }
 
@@ -141,7 +174,7 @@ static void make_lists(Trireme__Pserver__Setup *setup, const tr_job *job, const 
         if (spec->values[i].server == server)
             setup->values[setup->n_values++] = make_value(&spec->values[i]);
     for (int i = 0; i < spec->table_count; i++)
-        setup->tables[setup->n_tables++] = make_table(&spec->tables[i], server, tr_job_servers(job));
+        setup->tables[setup->n_tables++] = make_table(job, &spec->tables[i], server);
 }
 
 static void free_lists(Trireme__Pserver__Setup *setup)

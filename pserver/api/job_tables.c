@@ -41,6 +41,31 @@ tr_status tr__job_check_tables(const tr_job_spec *spec)
     return TR_OK;
 }
 
+/* == rows on servers' disks ====================================================================== */
+
+tr_status tr_job_spill_table(tr_job *job, const char *name, int64_t memory, const char *folder)
+{
+    tr__job_tables *tables = &job->tables;
+
+    if (memory <= 0)
+        return tr_fail(TR_ERANGE, "tr_job_spill_table: %lld bytes of table '%s' are to stay in memory", (long long)memory, name);
+    tr__job_spill *grown = tr__must_array((size_t)tables->spill_count + 1, sizeof *grown);
+    if (tables->spill_count)
+        memcpy(grown, tables->spill, (size_t)tables->spill_count * sizeof *grown);
+    free(tables->spill);
+    tables->spill = grown;
+    grown[tables->spill_count++] = (tr__job_spill){tr__must_strdup(name), tr__must_strdup(folder), (uint64_t)memory};
+    return TR_OK;
+}
+
+const tr__job_spill *tr__job_spill_of(const tr_job *job, const char *table)
+{
+    for (int i = job->tables.spill_count; i-- > 0;)    /* what was said last */
+        if (!strcmp(job->tables.spill[i].table, table))
+            return &job->tables.spill[i];
+    return NULL;
+}
+
 /* Only modes async and ssp have a cache: in sync a step needs a row as it is on the servers, and geo has copies of its own. */
 static bool keeps_rows(const tr_job *job, const tr_job_spec *spec)
 {
@@ -103,6 +128,15 @@ static void free_transfer(tr__rows_transfer *transfer)
     free(transfer->missing);
 }
 
+static void free_spill(tr_job *job)
+{
+    for (int i = 0; i < job->tables.spill_count; i++) {
+        free(job->tables.spill[i].table);
+        free(job->tables.spill[i].folder);
+    }
+    free(job->tables.spill);
+}
+
 void tr__job_free_tables(tr_job *job)
 {
     for (int i = 0; i < job->tables.count; i++) {
@@ -114,6 +148,7 @@ void tr__job_free_tables(tr_job *job)
         free(job->tables.item[i].name);
     }
     free(job->tables.item);
+    free_spill(job);
 }
 
 int tr_job_find_table(const tr_job *job, const char *name)
@@ -233,17 +268,20 @@ static tr_status read_from_servers(tr__read_call *call, int count, tr_job *job)
     return tr_job_wait(job, ticket);
 }
 
-/* Ask a server about its part of a table. */
-static tr_status read_part(void **out, int64_t *bytes, tr_job *job, int server, int table)
+/* Ask a server about its part of a table. `what`: TR_SHARDS for a tr_table_part, TR_SHARDS + 1 for a tr_table_disk. */
+static tr_status read_about(void *out, size_t size, tr_job *job, int server, int table, uint32_t what)
 {
     TR_TRY(tr__job_check_ready(job, "tr_table_get_part"));
     tr__read_call *call = tr__must_bytes(sizeof *call);
-    *call = (tr__read_call){server, TR_SHARDS, 0, {.table = (uint32_t)table}};
+    *call = (tr__read_call){server, what, 0, {.table = (uint32_t)table}};
     TR_TRY(read_from_servers(call, 1, job));
-    *out = call->pack.data;
-    *bytes = (int64_t)call->pack.bytes;
+    const uint64_t bytes = call->pack.bytes;
+    if (bytes == size)
+        memcpy(out, call->pack.data, size);
+    free(call->pack.data);
     free(call);
-    return TR_OK;
+    return bytes == size ? TR_OK : tr_fail(TR_EFORMAT, "server %d sent %llu bytes about a table, expected %zu", server,
+                                           (unsigned long long)bytes, size);
 }
 
 /* Put the packs together, and free them. */
@@ -338,53 +376,45 @@ tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, 
     return status;
 }
 
+/* Find the servers' table, or (*job is NULL) that of this process. */
+static tr_status find_part(tr_job **job, int *number, tr_table_var **here, const tr_scope *scope, const char *name, int server,
+                           const char *what)
+{
+    TR_TRY(tr__job_of_rows(job, number, scope, name));
+    const int servers = *job ? tr_job_servers(*job) : 1;
+    if (server < 0 || server >= servers)
+        return tr_fail(TR_ERANGE, "%s: server %d of table '%s'; there are %d", what, server, name, servers);
+    return *job ? TR_OK : tr_table_var_of(here, tr_scope_find(scope, name), what, name);
+}
+
 tr_status tr_table_get_part(tr_table_part *out, const tr_scope *scope, const char *name, int server)
 {
     tr_job       *job;
     int           number;
     tr_table_var *tv;
     tr_table     *here;
-    void         *part = NULL;
-    int64_t       bytes = 0;
 
-    TR_TRY(tr__job_of_rows(&job, &number, scope, name));
-    const int servers = job ? tr_job_servers(job) : 1;
-    if (server < 0 || server >= servers)
-        return tr_fail(TR_ERANGE, "tr_table_get_part: server %d of table '%s'; there are %d", server, name, servers);
-    if (!job) {
-        TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_table_get_part", name));
-        TR_TRY(tr_table_var_table(&here, tv));
-        tr_table_describe(out, here);
-        out->updates = (int64_t)tv->updates;
-        return TR_OK;
-    }
-    TR_TRY(read_part(&part, &bytes, job, server, number));
-    const bool is_part = bytes == (int64_t)sizeof *out;
-    if (is_part)
-        memcpy(out, part, sizeof *out);
-    free(part);
-    return is_part ? TR_OK : tr_fail(TR_EFORMAT, "tr_table_get_part: server %d sent %lld bytes about table '%s', expected %zu", server,
-                                     (long long)bytes, name, sizeof *out);
+    TR_TRY(find_part(&job, &number, &tv, scope, name, server, "tr_table_get_part"));
+    if (job)
+        return read_about(out, sizeof *out, job, server, number, TR_SHARDS);
+    TR_TRY(tr_table_var_table(&here, tv));
+    tr_table_describe(out, here);
+    out->updates = (int64_t)tv->updates;
+    return TR_OK;
 }
 
-tr_status tr_table_get_disk(tr_table_disk *out, const tr_scope *scope, const char *name)
+tr_status tr_table_get_disk(tr_table_disk *out, const tr_scope *scope, const char *name, int server)
 {
-    tr_table_var   *tv;
-    tr_table_report report = {0};
+    tr_job       *job;
+    int           number;
+    tr_table_var *tv;
 
-    TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_table_get_disk", name));
-    if (tv->table)                                     /* otherwise it is empty, or elsewhere */
-        tr_table_get_report(tv->table, &report);
-    *out = (tr_table_disk){
-        .rows = (int64_t)report.cold.rows,
-        .file_bytes = (int64_t)report.cold.file_bytes,
-        .looked_up = (int64_t)report.looked_up,
-        .found_in_memory = (int64_t)report.found_hot,
-        .reads = (int64_t)report.cold.reads,
-        .read_bytes = (int64_t)report.cold.read_bytes,
-        .written_bytes = (int64_t)report.cold.written_bytes,
-        .wait_microseconds = (int64_t)(report.cold.waited / 1000),
-    };
+    TR_TRY(find_part(&job, &number, &tv, scope, name, server, "tr_table_get_disk"));
+    if (job)
+        return read_about(out, sizeof *out, job, server, number, TR_SHARDS + 1);
+    *out = (tr_table_disk){0};
+    if (tv->table)                                     /* otherwise it is empty, or lies in files */
+        tr_table_describe_disk(out, tv->table);
     return TR_OK;
 }
 

@@ -7,6 +7,8 @@
 tr_status tr__job_check_tables(const tr_job_spec *spec);
 tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec);
 void      tr__job_free_tables(tr_job *job);
+/* What tr_job_spill_table has said of a table; NULL: nothing. */
+const tr__job_spill *tr__job_spill_of(const tr_job *job, const char *table);
 /* Append the initial rows of server `server`'s tables at *rows. Returns their number, or -1. */
 int       tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int server, int servers);
 /* Pack the rows of one virtual shard, and its counted keys without rows: 0, 1 or 2 packs, which are added at rows[*count]. */

@@ -3,6 +3,7 @@
 
 #include "framework/base/memory.h"
 #include "framework/tensors/random.h"
+#include "pserver/store/table_places.h"
 #include "storage/checkpoint/place.h"
 #include "storage/checkpoint/rows_ahead.h"
 #include "storage/memory/segment.h"
@@ -60,6 +61,27 @@ static tr_status open_checkpoint(tr_restored *r, const char *path, uint64_t numb
     return TR_OK;
 }
 
+static uint64_t stride_of(const tr_checkpoint *checkpoint, int index)
+{
+    tr_job_table about;
+    int64_t      rows;
+
+    tr_checkpoint_table(&about, &rows, checkpoint, index);
+    const tr_table_config config = tr_table_config_of(&about);
+    return tr_table_stride(&config);
+}
+
+/* Bytes of one row of each table. */
+static uint64_t strides_of(const tr_checkpoint *checkpoint)
+{
+    uint64_t bytes = 0;
+
+    for (int i = 0; i < tr_checkpoint_tables(checkpoint); i++)
+        bytes += stride_of(checkpoint, i);
+    return bytes;
+}
+
+/* Rows lie where they lay when the checkpoint was written, or where the environment says. The setup is not known yet. */
 static tr_status make_table(item *to, const tr_checkpoint *checkpoint, int index, const tr_table_segment *place, const char *segments)
 {
     char             name[TR_SEGMENT_NAME];
@@ -68,6 +90,8 @@ static tr_status make_table(item *to, const tr_checkpoint *checkpoint, int index
 
     tr_checkpoint_table(&to->about, &rows, checkpoint, index);
     here.name = tr_server_table_name(name, segments, to->about.name);
+    here.spill = tr__checkpoint_spill(&here.memory, checkpoint, index);
+    TR_TRY(tr_table_complete_place(&here, stride_of(checkpoint, index), strides_of(checkpoint)));
     to->segments = here.name ? tr__must_strdup(here.name) : NULL;
     if (here.name)
         tr_table_remove(here.name);                /* usually there is no old one */

@@ -9,6 +9,7 @@
 #include "pserver/store/double_buffers.h"
 #include "pserver/store/frozen.h"
 #include "pserver/store/server_memory.h"
+#include "pserver/store/table_places.h"
 #include "pserver/util/wake.h"
 #include "storage/table/pushed_rows.h"
 #include "storage/table/table_report.h"
@@ -134,11 +135,29 @@ static void name_pushed(tr_server_program *sp)
     }
 }
 
+static uint64_t stride_of(const Trireme__Pserver__Table *from)
+{
+    const tr_table_config config = {.dtype = (tr_dtype)from->dtype, .width = from->width, .states = (int)from->n_state_values};
+
+    return tr_table_stride(&config);
+}
+
+/* Bytes of one row of each table. */
+static uint64_t strides_of(const Trireme__Pserver__Setup *setup)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < setup->n_tables; i++)
+        bytes += stride_of(setup->tables[i]);
+    return bytes;
+}
+
 static tr_status make_table(tr_server_program *sp, uint32_t index, const Trireme__Pserver__Table *from, const char *name,
                             bool resume)
 {
     char                 own[TR_SEGMENT_NAME];
-    const tr_table_segment place = {tr_server_table_name(own, name, from->name), from->first_shard, from->shard_count, 0};
+    tr_table_segment     place = {.name = tr_server_table_name(own, name, from->name), .first_shard = from->first_shard,
+                                  .shard_count = from->shard_count, .spill = from->spill, .memory = from->memory};
     tr_table_config      config = {
         .dtype = (tr_dtype)from->dtype, .width = from->width, .states = (int)from->n_state_values, .init = (tr_table_init)from->init,
         .a = from->a, .b = from->b, .random_key = from->random_key, .entry_count = from->entry_count,
@@ -153,6 +172,7 @@ static tr_status make_table(tr_server_program *sp, uint32_t index, const Trireme
         return tr_fail(TR_EFORMAT, "table '%s': %zu states", from->name, from->n_state_values);
     for (int i = 0; i < config.states; i++)
         config.state_value[i] = from->state_values[i];
+    TR_TRY(tr_table_complete_place(&place, stride_of(from), strides_of(sp->setup)));
     TR_TRY(tr_table_var_set(var, &config, &place));
     TR_TRY(tr_table_var_of(&sp->table[index], var, "setup", from->name));
     sp->pushed[index] = make_pushed(sp, from->name);

@@ -164,6 +164,8 @@ static tr_status read_rows(void *self, uint32_t index, uint32_t shard, bool are_
         return tr_table_pack_candidates(table(self, index), shard, out, bytes);
     if (shard == TR_SHARDS)
         return tr_table_part_pack(table(self, index), out, bytes);
+    if (shard == TR_SHARDS + 1)
+        return tr_table_disk_pack(table(self, index), out, bytes);
     return tr_table_pack_newer(table(self, index), shard, since, out, bytes);
 }
 

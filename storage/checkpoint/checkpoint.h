@@ -77,6 +77,8 @@ typedef struct tr__whole_table {
 } tr__whole_table;
 /* The tables, sorted by name. */
 const tr__whole_table *tr__checkpoint_tables_of(int *count, const tr_checkpoint *checkpoint);
+/* The folder in which a server had rows of a table, and *memory for all others; NULL: all were in memory. */
+const char *tr__checkpoint_spill(uint64_t *memory, const tr_checkpoint *checkpoint, int index);
 /* Read the whole file, malloc'ed. */
 uint8_t  *tr_manifest_pack(size_t *size, const tr_manifest *manifest);
 /* Read bytes of a part from `offset` on, verified. `at` is the folder. Opens the file in each call. */

@@ -35,6 +35,15 @@ void tr_tables_snapshot_end(int count, const tr_checkpoint_item *states)
             tr_table_snapshot_end(rows_of(&states[i]));
 }
 
+static void describe_place(about *out, const tr_table *table)
+{
+    const char *spill = tr_table_spill(&out->memory, table);
+
+    tr_table_range(table, &out->first_shard, &out->shard_count);
+    out->has_memory = spill != NULL;
+    out->spill = spill ? tr__must_strdup(spill) : NULL;
+}
+
 about *tr__table_describe(const tr_job_table *table)
 {
     about *out = tr__must_alloc(sizeof *out);
@@ -57,7 +66,7 @@ about *tr__table_describe(const tr_job_table *table)
     out->updates = (uint64_t)table->updates;
     out->shard_count = TR_SHARDS;
     if (table->first_rows)
-        tr_table_range(table->first_rows, &out->first_shard, &out->shard_count);
+        describe_place(out, table->first_rows);
     return out;
 }
 
@@ -99,6 +108,14 @@ void tr_checkpoint_table(tr_job_table *out, int64_t *rows, const tr_checkpoint *
     *out = tr__described_table(table->about);
     out->updates = table->updates;
     *rows = table->rows;
+}
+
+const char *tr__checkpoint_spill(uint64_t *memory, const tr_checkpoint *c, int index)
+{
+    const about *table = table_at(c, index)->about;
+
+    *memory = table->memory;
+    return table->spill;
 }
 
 static tr_status put(void *payload, const tr_part_tensor *what, const void *rows, uint64_t bytes)

@@ -191,7 +191,8 @@ void tr__cold_free_block(tr_cold *cold, uint32_t block)
     cold->block[block] = (tr__cold_block){0};
     cold->free[cold->free_count++] = block;
     /* A file system that cannot give the room back keeps it for the next block. */
-    (void)!fallocate(cold->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)tr__cold_block_place(cold, block), (off_t)cold->block_bytes);
+    (void)!fallocate(cold->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)tr__cold_block_place(cold, block),
+                     (off_t)cold->block_bytes);
 }
 
 void tr_cold_clear(tr_cold *cold)

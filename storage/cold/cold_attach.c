@@ -98,8 +98,8 @@ static tr_status count_blocks(tr_cold *cold, uint64_t blocks)
     memset(cold->block, 0, (blocks + 1) * sizeof *cold->block);
     cold->blocks = (uint32_t)blocks;
     if (!tr_tag_index_each(cold->index, count_record, cold))
-        return tr_fail(TR_EFORMAT, "cold rows in folder '%s': the index has records that the %llu blocks of the file have not", cold->folder,
-                       (unsigned long long)blocks);
+        return tr_fail(TR_EFORMAT, "cold rows in folder '%s': the index has records that the %llu blocks of the file have not",
+                       cold->folder, (unsigned long long)blocks);
     for (uint32_t i = 0; i < cold->blocks; i++)
         if (!cold->block[i].live)
             tr__cold_free_block(cold, i);
@@ -119,7 +119,8 @@ tr_status tr__cold_go_on(tr_cold *cold)
     if (!notes->is_complete || notes->record_bytes != cold->record_bytes || !notes->block_bytes || notes->block_bytes > MOST_BYTES ||
         notes->block_bytes % TR__COLD_PAGE)
         return tr_fail(TR_EFORMAT, "cold rows of '%s' have records of %llu bytes in blocks of %llu; wanted are records of %llu", c->name,
-                       (unsigned long long)notes->record_bytes, (unsigned long long)notes->block_bytes, (unsigned long long)cold->record_bytes);
+                       (unsigned long long)notes->record_bytes, (unsigned long long)notes->block_bytes,
+                       (unsigned long long)cold->record_bytes);
     cold->id = notes->id;
     TR_TRY(tr__cold_size_blocks(cold, notes->block_bytes));
     TR_TRY(tr__cold_find_file(cold, &blocks));

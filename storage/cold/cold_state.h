@@ -1,5 +1,5 @@
-/* cold_state.h - the inside of cold rows, shared by cold.c (life, blocks of the file), cold_attach.c, cold_file.c, cold_read.c, cold_write.c
- * and cold_snapshot.c. */
+/* cold_state.h - the inside of cold rows, shared by cold.c (life, blocks of the file), cold_attach.c, cold_file.c, cold_read.c,
+ * cold_write.c and cold_snapshot.c. */
 #pragma once
 
 #include "storage/cold/cold.h"

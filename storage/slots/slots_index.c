@@ -110,7 +110,8 @@ static tr_status move_some(tr_slots *s, uint64_t wanted)
         to++;
     TR_TRY(reserve_lifted(s, to - from));
     s->work += to - from;
-    const uint64_t boundary = (((from + TR__SLOTS_LINE - 1) / TR__SLOTS_LINE << 32) + lines - 1) / lines;     /* the first hash whose home is not below */
+    /* the first hash whose home is not below */
+    const uint64_t boundary = (((from + TR__SLOTS_LINE - 1) / TR__SLOTS_LINE << 32) + lines - 1) / lines;
     begin_move(s, from, to - from, boundary);
     memset(s->entry + from, 0, (to - from) * sizeof *s->entry);
     begin_to_lay(s);
@@ -157,7 +158,8 @@ tr_status tr__slots_reserve_index(tr_slots *s)
 
     if (s->entry[tr__slots_places(s->head) - 2])
         return tr_fail(TR_ENOMEM, "table: thousands of keys have nearly the same hash");
-    s->is_crowded &= s->head->next >> (TR__REGION_BITS + 1) <= entries + TR__SLOTS_FIRST_CAPACITY; /* otherwise the count of a region is damaged */
+    /* otherwise the count of a region is damaged */
+    s->is_crowded &= s->head->next >> (TR__REGION_BITS + 1) <= entries + TR__SLOTS_FIRST_CAPACITY;
     if (s->is_crowded && !is_growing(s->head))
         TR_TRY(begin_growth(s));
     if (s->is_crowded || (is_growing(s->head) && is_full(s->head, entries)))

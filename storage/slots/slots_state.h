@@ -5,8 +5,8 @@
  *   - Entries move only between tr__slots_begin_move and the store that clears `is_moving`. All other changes are one store.
  *   - The journal has the entries of a range of places as they were, and is complete before the mark is set.
  *   - Marked TR__SLOTS_LIFTS: only places of that range have changed. Attaching puts them back, as if nothing had begun.
- *   - Marked TR__SLOTS_LAYS: the range is empty, except for entries that were laid since. Each entry of the journal is laid from its home on
- *     into the first empty place, and none is moved. So attaching lays those that are not there yet, as often as it is killed itself.
+ *   - Marked TR__SLOTS_LAYS: the range is empty, except for entries that were laid since. Each entry of the journal is laid from its home
+ *     on into the first empty place, and none is moved. So attaching lays those that are not there yet, as often as it is killed itself.
  *   - No two entries are equal. */
 #pragma once
 

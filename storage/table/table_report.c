@@ -1,6 +1,7 @@
 /* table_report.c - one pass over the headers of the rows; a heap holds the hottest rows so far. */
 #include "storage/table/table_report.h"
 
+#include "framework/base/memory.h"
 #include "storage/memory/segment.h"
 
 #include <stdlib.h>
@@ -83,15 +84,40 @@ void tr_table_describe(tr_table_part *out, const tr_table *table)
     out->hot_count = tr_table_hot_keys(out->hot, table, TR_TABLE_HOT_KEYS);
 }
 
+void tr_table_describe_disk(tr_table_disk *out, const tr_table *table)
+{
+    tr_table_report report;
+
+    tr_table_get_report(table, &report);
+    *out = (tr_table_disk){
+        .rows = (int64_t)report.cold.rows,
+        .file_bytes = (int64_t)report.cold.file_bytes,
+        .looked_up = (int64_t)report.looked_up,
+        .found_in_memory = (int64_t)report.found_hot,
+        .reads = (int64_t)report.cold.reads,
+        .read_bytes = (int64_t)report.cold.read_bytes,
+        .written_bytes = (int64_t)report.cold.written_bytes,
+        .wait_microseconds = (int64_t)(report.cold.waited / 1000),
+    };
+}
+
 tr_status tr_table_part_pack(const tr_table *table, void **out, uint64_t *bytes)
 {
-    tr_table_part *part = malloc(sizeof *part);
+    tr_table_part *part = tr__must_bytes(sizeof *part);
 
-    if (!part)
-        return tr_fail(TR_ENOMEM, "table: no memory to describe it");
     tr_table_describe(part, table);
     *out = part;
     *bytes = sizeof *part;
+    return TR_OK;
+}
+
+tr_status tr_table_disk_pack(const tr_table *table, void **out, uint64_t *bytes)
+{
+    tr_table_disk *disk = tr__must_bytes(sizeof *disk);
+
+    tr_table_describe_disk(disk, table);
+    *out = disk;
+    *bytes = sizeof *disk;
     return TR_OK;
 }
 

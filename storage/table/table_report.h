@@ -11,5 +11,7 @@
  * their number. */
 int64_t   tr_table_hot_keys(tr_table_hot_key *out, const tr_table *table, int64_t most);
 void      tr_table_describe(tr_table_part *out, const tr_table *table);
+void      tr_table_describe_disk(tr_table_disk *out, const tr_table *table);
 /* The same as bytes for a message; *out is malloc'ed. */
 tr_status tr_table_part_pack(const tr_table *table, void **out, uint64_t *bytes);
+tr_status tr_table_disk_pack(const tr_table *table, void **out, uint64_t *bytes);

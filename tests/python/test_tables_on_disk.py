@@ -1,11 +1,18 @@
 """Sparse tables of which a part lies on disk: the bits of a table in memory, in every call that has rows."""
 
+import os
+import signal
+from pathlib import Path
+
 import numpy as np
 import pytest
+from job_support import SCRIPT, Launched, ended, environment, launch, needs_mpi, results
 
 import trireme as fluid
 from trireme import layers
-from trireme.errors import NotFoundError, TriremeError, UnsupportedError
+from trireme.errors import InvalidArgumentError, NotFoundError, TriremeError, UnsupportedError
+from trireme.launch.mpi import Layout
+from trireme.launch.supervisor import Launch
 from trireme.native.sizes import parse_bytes
 
 KEYS = 4000
@@ -103,28 +110,8 @@ def test_bytes_are_read_as_people_write_them():
             parse_bytes("m", wrong)
 
 
-def test_a_job_refuses_a_table_on_disk_by_name(tmp_path):
-    from job_support import environment, simulate
-
-    script = tmp_path / "job.py"
-    script.write_text("""
-import numpy as np
-import trireme as fluid
-ids = fluid.layers.data("ids", [1], dtype="int64")
-rows = fluid.layers.embedding(ids, [99, 4], is_distributed=True, param_attr="clicks", memory="1MB", spill="/tmp")
-loss = fluid.layers.mean(rows)
-fluid.optimizer.SGD(0.1).minimize(loss)
-exe = fluid.Executor()
-exe.run(fluid.default_startup_program())
-exe.run(feed={"ids": np.zeros((2, 1), "int64")}, fetch_list=[loss])
-""")
-    ended = simulate(1, 1, script=script, options=(), env=environment())
-    assert ended.code != 0 and "table 'clicks' has rows on disk (spill='/tmp')" in ended.text
-
-
 def test_a_failed_disk_ends_the_step_and_not_the_table(tmp_path):
     import resource
-    import signal
 
     run, plain = Run(**on_disk(tmp_path)), Run()
     assert run.train(20, 1) == plain.train(20, 1)
@@ -140,3 +127,84 @@ def test_a_failed_disk_ends_the_step_and_not_the_table(tmp_path):
     rows = run.part().rows
     run.train(5, 3)
     assert run.part().rows >= rows
+
+
+# -- on the servers of a job ----------------------------------------------------------------------------------------------
+
+TABLES = SCRIPT.with_name("tables.py")
+RARE = ("--optimizer", "adam", "--rare", 400)
+
+
+def few_rows(folder):
+    """Each server keeps some 60 rows in memory."""
+    return environment(TRIREME_TABLE_MEMORY="9000", TRIREME_TABLE_SPILL=str(folder))
+
+
+def assert_same(one, other, text=""):
+    for name in ("words", "user", "fc"):
+        np.testing.assert_array_equal(results(other)[name], results(one)[name], err_msg=name + text)
+
+
+def test_a_job_with_rows_on_disk_has_the_bits_of_one_in_memory_and_goes_on_from_its_checkpoint(tmp_path):
+    spill, kept = tmp_path / "spill", ("--checkpoint", tmp_path / "kept", "--checkpoint-steps", 6)
+    spill.mkdir()
+    launch(2, 2, *RARE, "--steps", 24, "--out", tmp_path / "whole.npz", script=TABLES)
+    launch(2, 2, *RARE, "--steps", 12, "--out", tmp_path / "half.npz", script=TABLES, options=kept, env=few_rows(spill))
+    launch(3, 2, *RARE, "--steps", 24, "--out", tmp_path / "r.npz", script=TABLES, options=(*kept, "--resume"),
+           env=few_rows(spill))
+    assert_same(tmp_path / "whole.npz", tmp_path / "r.npz")
+
+
+@pytest.mark.parametrize("mode, options, env, text", [
+    ("geo(2)", "memory='1MB', spill='/tmp'", {}, "modes geo and average"),
+    ("sync", "max_rows=9", {"TRIREME_TABLE_MEMORY": "9000", "TRIREME_TABLE_SPILL": "/tmp"}, "max_age and max_rows"),
+])
+def test_a_job_refuses_by_name_what_does_not_work_with_rows_on_disk(mode, options, env, text, tmp_path):
+    script = tmp_path / "job.py"
+    script.write_text(f"""
+import numpy as np
+import trireme as fluid
+ids = fluid.layers.data("ids", [1], dtype="int64")
+rows = fluid.layers.embedding(ids, [99, 4], is_distributed=True, param_attr="clicks", {options})
+loss = fluid.layers.mean(rows)
+fluid.optimizer.SGD(0.1).minimize(loss)
+exe = fluid.Executor()
+exe.run(fluid.default_startup_program())
+exe.run(feed={{"ids": np.zeros((2, 1), "int64")}}, fetch_list=[loss])
+""")
+    code, said = ended(1, 1, script=script, options=("--mode", mode), env=environment(**env))
+    assert code != 0 and f"table 'clicks' has rows on disk (spill='/tmp'), which does not work with {text} yet" in said, said
+
+
+def test_a_job_names_the_folder_that_its_servers_lack(tmp_path):
+    code, said = ended(1, 1, *RARE, script=TABLES, env=few_rows(tmp_path / "none"))
+    assert code != 0 and f"folder '{tmp_path}/none'" in said, said
+
+
+@pytest.mark.parametrize("memory, folder, replicas, text", [
+    ("8GB", None, 0, "give both or none"),
+    ("8 GiB", "/tmp", 0, "--table-memory must be a number of bytes"),
+    ("8GB", "/tmp", 1, "does not work with --replicas yet"),
+])
+def test_the_launcher_explains_mistakes_about_the_disk(memory, folder, replicas, text):
+    layout = Layout(servers=1, trainers=1, hosts="a,b", replicas=replicas)
+    with pytest.raises(InvalidArgumentError, match=text):
+        Launch(layout, ["job.py"], table_memory=memory, table_spill=folder)
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_a_killed_server_costs_no_bit_of_a_table_on_disk(tmp_path):
+    spill, args = tmp_path / "spill", (*RARE, "--steps", 80, "--pause", 0.005, "--ahead")
+    spill.mkdir()
+    launch(2, 2, *args, "--out", tmp_path / "whole.npz", script=TABLES)
+    job = Launched(2, 2, *args, "--out", tmp_path / "r.npz", "--mark", tmp_path / "begun", script=TABLES,
+                   options=("--table-memory", "9KB", "--table-spill", spill))
+    ranks = job.ranks()
+    job.await_training(tmp_path / "begun")
+    job.wait_for(lambda: sum(file.stat().st_blocks * 512 > 8192 for file in spill.glob("*.cold")) >= 2, "rows on disk")
+    os.kill(ranks.known[0].pid, signal.SIGKILL)
+    code, text = job.end()
+    assert code == 0 and "died; the others go on" in text, text
+    assert_same(tmp_path / "whole.npz", tmp_path / "r.npz", text)
+    assert not list(spill.iterdir()) and not list(Path("/dev/shm").glob(f"trireme-state-{job.process.pid}-*"))

@@ -1,4 +1,4 @@
-/* test_spill_kills.c - a table with rows on disk whose process is killed, or whose memory and file are damaged, beside a table in memory. */
+/* test_spill_kills.c - a table with rows on disk, whose process is killed or whose files are damaged, beside a table in memory. */
 #include "tests/support/table_check.h"
 #include "tests/support/table_rig.h"
 

@@ -81,22 +81,10 @@ typedef struct lists {
     tr_checkpoint_item *own;
 } lists;
 
-/* The servers would have the rows, and no folder for them. */
-static tr_status check_place(const tr_scope *scope, const char *table)
-{
-    const tr_table_segment place = tr_table_var_place(tr_scope_find(scope, table));
-
-    if (!place.spill)
-        return TR_OK;
-    return tr_fail(TR_EUNSUPPORTED, "table '%s' has rows on disk (spill='%s'): only a table of one process can have them yet. In a job its "
-                   "rows must fit the servers' memory: leave out memory and spill, and start more servers", table, place.spill);
-}
-
 static tr_status fill_spec(tr_job_spec *spec, lists *l, const tr_partition *p, tr_checkpoint_manager *manager, tr_scope *scope,
                            tr_program *program)
 {
     for (int i = 0; i < p->table_count; i++) {
-        TR_TRY(check_place(scope, p->tables[i]));
         TR_TRY(tr_job_describe_table(&l->tables[i], scope, p->tables[i]));
         tr_checkpoint_setup_table(&l->tables[i], manager);
     }
@@ -114,12 +102,22 @@ static tr_status fill_spec(tr_job_spec *spec, lists *l, const tr_partition *p, t
     return TR_OK;
 }
 
+/* The rows lie with the servers as the startup program says of this process. */
+static tr_status spill(tr_job *job, const tr_scope *scope, const char *table)
+{
+    const tr_table_segment place = tr_table_var_place(tr_scope_find(scope, table));
+
+    return place.spill ? tr_job_spill_table(job, table, (int64_t)place.memory, place.spill) : TR_OK;
+}
+
 static tr_status set_up(lists *l, const tr_partition *p, tr_job *job, tr_checkpoint_manager *manager, tr_scope *scope, tr_program *program)
 {
     tr_job_spec spec = p->spec;
 
     TR_TRY(fill_spec(&spec, l, p, manager, scope, program));
     tr_checkpoint_setup_fill(&spec, manager);
+    for (int i = 0; i < p->table_count; i++)
+        TR_TRY(spill(job, scope, p->tables[i]));
     TR_TRY(tr_job_setup(job, &spec));
     for (int i = 0; i < p->table_count; i++)
         TR_TRY(tr_job_bind_table(job, scope, &l->tables[i]));

@@ -64,7 +64,7 @@ typedef struct tr_store {
     /* The rows before the last update. NULL: as for `param_before`. */
     tr_status (*rows_before)(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out);
     /* Rows of a virtual shard of table `index`, packed (tr_table_pack): all, or (`since` is not 0) those that a later update touched; shard
-     * TR_SHARDS: a tr_table_part. Put such rows into a table. Not while an update is being applied. */
+     * TR_SHARDS: a tr_table_part; TR_SHARDS + 1: a tr_table_disk. Put such rows into a table. Not while an update is being applied. */
     tr_status (*read_rows)(void *self, uint32_t index, uint32_t shard, bool are_candidates, uint32_t since, void **out, uint64_t *bytes);
     tr_status (*write_rows)(void *self, const tr_form_write_rows *what, const void *rows, uint64_t bytes);
 

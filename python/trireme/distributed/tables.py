@@ -145,10 +145,10 @@ class TableReports(list[TableReport]):
 _HOT_KEYS = int(lib.TR_TABLE_HOT_KEYS)
 
 
-def _disk_of(scope: Scope, name: str) -> TableDisk | None:
-    """What lies on disk of a table of this process; None: it was never used, or all its rows are in memory."""
+def _disk_of(scope: Scope, name: str, server: int) -> TableDisk | None:
+    """What lies on disk of a table; None: it was never used, or all its rows are in memory."""
     out = ffi.new("tr_table_disk *")
-    check(lib.tr_table_get_disk(out, scope._native.ptr, name_chars(name)))
+    check(lib.tr_table_get_disk(out, scope._native.ptr, name_chars(name), server))
     if not out.looked_up:
         return None
     return TableDisk(out.rows, out.file_bytes, out.looked_up, out.found_in_memory, out.reads, out.read_bytes, out.written_bytes,
@@ -187,6 +187,6 @@ def table_report(program: Program | None = None, scope: Scope | None = None) -> 
             check(lib.tr_table_get_part(out, scope._native.ptr, name_chars(name), server))
             hot = [(int(out.hot[i].key), int(out.hot[i].updates)) for i in range(out.hot_count)]
             parts.append(TablePart(out.rows, out.waiting, out.row_bytes, out.value_bytes, out.state_bytes, out.header_bytes,
-                                   out.index_bytes, out.journal_bytes, out.bytes, hot, None if job is not None else _disk_of(scope, name)))
+                                   out.index_bytes, out.journal_bytes, out.bytes, hot, _disk_of(scope, name, server)))
         reports.append(TableReport(name, parts))
     return reports

@@ -74,6 +74,15 @@ def remove_stale(place: Path) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
+def remove_segment(path: Path) -> None:
+    """Remove a segment of servers' state. A link beside the segments leads to a file with rows of a table: remove the file first."""
+    with contextlib.suppress(OSError):
+        if path.is_symlink() and path.lstat().st_uid == os.geteuid() and (file := os.readlink(path)).endswith(".cold"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(file)
+        path.unlink()
+
+
 class Agent:
     def __init__(self, state: str) -> None:
         self.state = state
@@ -222,8 +231,7 @@ class Agent:
     def close(self) -> None:
         self.clear()
         for path in Path("/dev/shm").glob(f"{self.state}*"):
-            with contextlib.suppress(OSError):
-                path.unlink()
+            remove_segment(path)
 
 
 def _processes() -> set[int]:

@@ -147,6 +147,10 @@ def add_launch(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--server-threads", type=threads, default=0, metavar="N", help="threads of each server, which add and apply "
                         "gradients and look rows up; the results are the same for any number (default: auto: a host's cores are divided "
                         "among its servers where it has no trainers; elsewhere as many as a trainer has)")
+    parser.add_argument("--table-memory", type=text_of("size"), metavar="BYTES", help="how much of its sparse tables each server keeps in "
+                        "memory, such as 8GB, for all of its tables together (default: all, or what the script says)")
+    parser.add_argument("--table-spill", type=text_of("folder"), metavar="DIR", help="folder on each server's own disk for all other rows; "
+                        "with --table-memory")
     parser.add_argument("--mode", type=text_of("mode"), metavar="MODE",
                         help="consistency: a text such as ssp(3); docs/distributed.md lists them (default: what the script says, else "
                              "sync)")
@@ -455,6 +459,7 @@ def run_launch(options: argparse.Namespace) -> int:
                     progress=progress_seconds(options.progress), standbys_for=options.standbys_for, on_nan=options.on_nan,
                     check_nan=options.check_nan,
                     matmul_precision=options.matmul_precision, server_threads=options.server_threads,
+                    table_memory=options.table_memory, table_spill=options.table_spill,
                     serving=None if options.metrics_port is None else functools.partial(
                         _observer("metrics").serving, port=options.metrics_port, address=options.metrics_address))
     if behind := options.parser.own_among(options.args):

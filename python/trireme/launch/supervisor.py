@@ -20,6 +20,7 @@ from typing import IO, Any
 
 from ..job.surroundings import check_folder, forget_rank, has_launcher, rank_words
 from ..native.errors import InvalidArgumentError
+from ..native.sizes import parse_bytes
 from ..native.store_process import command as store_command
 from . import agent as agents
 from . import ends, fabric, limits
@@ -141,6 +142,22 @@ def settings(of: Any) -> dict[str, str]:
             **({"TRIREME_CHECK_NAN": "1"} if of.check_nan else {})}
 
 
+def _rows_on_disk(memory: str | None, folder: str | None, replicas: int) -> dict[str, str]:
+    """Return what servers are told of the memory of their tables, and of the folder for all other rows."""
+    if not memory and not folder:
+        return {}
+    if not (memory and folder):
+        raise InvalidArgumentError("trireme launch: --table-memory says how much of its tables a server keeps in memory, --table-spill the "
+                                   "folder for the other rows; give both or none")
+    if replicas:
+        raise InvalidArgumentError("trireme launch: --table-spill does not work with --replicas yet: leave out one or the other")
+    try:
+        size = parse_bytes("--table-memory", memory)
+    except ValueError as error:
+        raise InvalidArgumentError(f"trireme launch: {error}") from None
+    return {"TRIREME_TABLE_MEMORY": str(size), "TRIREME_TABLE_SPILL": os.path.abspath(folder)}
+
+
 class Launch:
     """One job: its programs and options."""
 
@@ -148,7 +165,8 @@ class Launch:
                  timeout: float | None = None, tag_output: bool = False, mode: str | None = None, compress: str | None = None,
                  compress_parameters: str | None = None, restarts: int = 3, checkpoints: Checkpoints | None = None, log: str | None = None,
                  progress: float = 0.0, standbys_for: str = "all", on_nan: str | None = None, check_nan: bool = False,
-                 matmul_precision: str | None = None, server_threads: int = 0, serving: Serving | None = None) -> None:
+                 matmul_precision: str | None = None, server_threads: int = 0, table_memory: str | None = None,
+                 table_spill: str | None = None, serving: Serving | None = None) -> None:
         check_folder()
         left: list[str] = []
         if words := rank_words():
@@ -180,6 +198,7 @@ class Launch:
         self.on_nan, self.check_nan = _on_nan(on_nan), check_nan
         self.matmul_precision = _precision(matmul_precision)
         self.server_threads = server_threads
+        self._tables = _rows_on_disk(table_memory, table_spill, layout.replicas)
         self.checkpoints = checkpoints or Checkpoints()
         self.checkpoints.check()
         self.console = Console(is_live=progress > 0 and Console.is_terminal(), tags=tag_output)
@@ -216,6 +235,7 @@ class Launch:
         env.setdefault("TRIREME_HOST_GROUPS", self._host_groups)
         env["TRIREME_RUN"] = self._run_number
         env.update(settings(self))
+        env.update(self._tables)
         env.update(self.checkpoints.environment())
         env.update(self.log.environment())
         env["TRIREME_PROGRESS"] = str(int(self.progress.every > 0 or self.timeout is not None or self.live is not None))
@@ -450,16 +470,15 @@ def _remove_stale() -> None:
         for path in Path(place).glob(f"{prefix}*"):
             with contextlib.suppress(OSError, ValueError, IndexError):
                 pid = int(path.name.removeprefix(prefix).split("-")[0])
-                if path.stat().st_uid != os.geteuid() or agents.is_running(pid):
+                if path.lstat().st_uid != os.geteuid() or agents.is_running(pid):
                     continue
                 if path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)
                 else:
-                    path.unlink()
+                    agents.remove_segment(path)
 
 
 def _remove_state(name: str) -> None:
-    """Remove the servers' state from memory."""
+    """Remove the servers' state from memory, and rows of their tables on disk."""
     for path in Path("/dev/shm").glob(f"{name}*"):
-        with contextlib.suppress(OSError):
-            path.unlink()
+        agents.remove_segment(path)

@@ -77,7 +77,7 @@ def embedding(input: Variable, size: Sequence[int], is_sparse: bool = False, is_
     share of the keys ever has one. ``max_age``: a row that no step has used for more steps goes, unless ``keep_count`` steps
     had used it; ``max_rows``: so many stay, those used last. Rows go some time after they could, as all rows are looked at once
     in 1024 steps. ``memory`` and ``spill``: so many bytes of rows stay in memory ("8GB"), those used last; the others lie in a file in
-    the folder ``spill``, on a disk of this machine. Results are the same (docs/how-to/size-a-job.md). A job has no such tables yet.
+    the folder ``spill``, on a disk of this machine. Results are the same (docs/how-to/size-a-job.md). In a job each server does so.
 
     >>> ids = fluid.layers.data("ids", [1], dtype="int64")
     >>> fluid.layers.embedding(ids, size=[1000, 16], is_sparse=True)
