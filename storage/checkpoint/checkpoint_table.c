@@ -151,7 +151,8 @@ typedef struct packed {
 static tr_status append_bytes(packed *to, const void *rows, uint64_t bytes)
 {
     TR_TRY(tr_buffer_reserve(&to->data, &to->capacity, to->bytes + bytes, 1));
-    memcpy(to->data + to->bytes, rows, bytes);
+    if (bytes)
+        memcpy(to->data + to->bytes, rows, bytes);
     to->bytes += bytes;
     return TR_OK;
 }

@@ -19,7 +19,8 @@ tr_job_table tr__described_table(const about *from)
         .entry_probability = from->entry_probability, .max_age = from->max_age, .keep_count = from->keep_count,
         .max_rows = (int64_t)from->max_rows, .updates = (int64_t)from->updates};
 
-    memcpy(t.state_value, from->state_values, from->n_state_values * sizeof(float));
+    if (from->n_state_values)
+        memcpy(t.state_value, from->state_values, from->n_state_values * sizeof(float));
     return t;
 }
 
