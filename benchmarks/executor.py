@@ -49,22 +49,51 @@ def runner_of_core(exe, main, feed, fetches):
     """A function that runs the plan `count` times without Python's part, and the plan."""
     exe.run(main, feed=feed, fetch_list=fetches)
     prepared = next(reversed(main._prepared.values()))
-    kept = [one.set(feed[name]) for name, one in prepared.feeds]
-    tensors = [ffi.gc(lib.tr_tensor_new(), lib.tr_tensor_free) for _ in fetches]
-    out = ffi.new("tr_tensor *[]", tensors)
+    prepared.begin(feed)
+    plan, feeds, out = (ffi.cast(kind, address) for kind, address in (("tr_plan *", prepared.plan), ("tr_feed *", prepared.feeds),
+                                                                      ("tr_tensor **", prepared.tensors)))
 
     def run(count):
-        assert kept and tensors and exe and main   # the plan and its outputs are theirs
+        assert prepared and exe                    # the plan and its outputs are theirs
         for _ in range(count):
-            lib.tr_plan_run(prepared.plan, prepared.natives, out)
-    return run, prepared.plan
+            lib.tr_plan_run(plan, feeds, out)
+    return run, plan
 
 
-def runner_of_python(exe, main, feed, fetches):
+def runner_of_handle(exe, main, feed, fetches):
+    """A function that runs what `Executor.prepare` has prepared."""
+    prepared = exe.prepare(main, feed=list(feed), fetch_list=fetches)
+
     def run(count):
         for _ in range(count):
-            exe.run(main, feed=feed, fetch_list=fetches)
+            prepared.run(feed)
     return run
+
+
+def runner_of_python(exe, main, feed, fetches, **more):
+    def run(count):
+        for _ in range(count):
+            exe.run(main, feed=feed, fetch_list=fetches, **more)
+    return run
+
+
+def scales(count):
+    """So many feeds of four elements, an operator and a fetch for each."""
+    def build():
+        xs = [layers.data(f"x{i}", [4], append_batch_size=False) for i in range(count)]
+        return {x.name: np.ones(4, np.float32) for x in xs}, [layers.scale(x, scale=2.0) for x in xs]
+    return program_of(build)
+
+
+def calls_of_python():
+    """Return what is measured of Python's part: (name, function, target)."""
+    empty, one, ten = (scales(count) for count in (0, 1, 10))
+    return [("Executor.run of an empty program", runner_of_python(*empty), "<= 2"),
+            ("Executor.prepare(...).run of an empty program", runner_of_handle(*empty), "<= 1"),
+            ("Executor.run of one operator, one feed and one fetch", runner_of_python(*one), "<= 4"),
+            ("Executor.prepare(...).run of that", runner_of_handle(*one), ""),
+            ("Executor.run of ten operators, ten feeds and ten fetches", runner_of_python(*ten), "<= 12"),
+            ("the same with return_numpy=False", runner_of_python(*ten, return_numpy=False), "<= 12")]
 
 
 def seconds(run):
@@ -95,23 +124,17 @@ def main() -> None:
 
     long, long_plan = runner_of_core(*chain(110))
     short, _ = runner_of_core(*chain(10))
-    empty = runner_of_python(*program_of(lambda: ({}, [])))
-
-    def one_operator():
-        x = layers.data("x", [1], append_batch_size=False)
-        return {"x": np.ones(1, np.float32)}, [layers.scale(x, scale=2.0)]
-
-    one = runner_of_python(*program_of(one_operator))
-    per_operator, of_ten, of_empty, of_one = [], [], [], []
+    per_operator, of_ten = [], []
+    calls = {name: (run, target, []) for name, run, target in calls_of_python()}
     for _ in range(rounds):
         of_ten.append(seconds(short) * 1e6)
         per_operator.append(seconds(long) * 1e7 - of_ten[-1] * 10)
-        of_empty.append(seconds(empty) * 1e6)
-        of_one.append(seconds(one) * 1e6)
+        for run, _target, spent in calls.values():
+            spent.append(seconds(run) * 1e6)
     report("an operator in a planned step (one element added)", per_operator, "ns", "<= 15")
     report("a run of ten operators by the core", of_ten, "us", "<= 0.4")
-    report("Executor.run of an empty program", of_empty, "us", "<= 1.4")
-    report("Executor.run of one operator, one feed and one fetch", of_one, "us", "<= 8")
+    for name, (_run, target, spent) in calls.items():
+        report(name, spent, "us", target)
     before = lib.tr_plan_allocations(long_plan)
     long(1000)
     print(f"{'allocations in 1000 repeated steps of 110 operators':58s} "

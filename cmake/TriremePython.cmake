@@ -59,7 +59,9 @@ function(tr_add_python_package)
     add_custom_command(OUTPUT ${core_c}
         COMMAND ${Python_EXECUTABLE} ${builder} --cc ${CMAKE_C_COMPILER} --root ${PROJECT_SOURCE_DIR} --out ${core_c} ${headers}
         DEPENDS ${builder} ${headers} COMMENT "cffi: trireme._core" VERBATIM)
-    Python_add_library(_core MODULE USE_SABI 3.11 WITH_SOABI ${core_c})
+    set_source_files_properties(${core_c} PROPERTIES COMPILE_DEFINITIONS PyInit__core=tr_py_cffi_module)
+    file(GLOB own CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/core/*.c)
+    Python_add_library(_core MODULE USE_SABI 3.11 WITH_SOABI ${core_c} ${own})
     tr_include_dir(include trainer .)
     target_include_directories(_core PRIVATE ${include})
     target_compile_options(_core PRIVATE -O1)          # it converts arguments: half of the time to compile, and no slower

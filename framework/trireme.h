@@ -479,6 +479,9 @@ TR_API tr_status tr_executor_set_runs(tr_executor *executor, tr_program *program
  * gone fails with TR_EINVAL. The last release ends the plan. Any thread may call these. */
 TR_API void      tr_plan_retain(tr_plan *plan);
 TR_API void      tr_plan_release(tr_plan *plan);
+/* Whether tr_executor_prepare would return this plan again: it is not gone, and its program has not changed. To be asked of a plan that is
+ * retained. */
+TR_API bool      tr_plan_is_current(const tr_plan *plan);
 /* How many plans the process has. */
 TR_API int64_t   tr_plan_count(void);
 /* End this executor's plans of a program, and forget how often it was run. */

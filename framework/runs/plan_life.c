@@ -146,6 +146,11 @@ void tr_plan_release(tr_plan *plan)
         free(plan);
 }
 
+bool tr_plan_is_current(const tr_plan *plan)
+{
+    return plan->binding && plan->revision == plan->program->revision;
+}
+
 int64_t tr_plan_count(void)
 {
     return atomic_load(&plan_count);

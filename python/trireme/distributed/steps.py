@@ -165,7 +165,7 @@ class JobSteps(Steps):
         """At the end of the script: wait for a daemon thread that is within a step, and let no thread begin another one: the job ends
         now."""
         if self._trained is not None:
-            self._trained._lock.acquire(timeout=seconds)
+            self._trained._lock.try_enter(seconds)
 
     def before_goodbye(self) -> None:
         """At a good end of the script: send the remaining updates. A trainer without any step says so, because the other trainers wait for

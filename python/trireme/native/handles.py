@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import os
 import weakref
-from _thread import RLock
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, ClassVar, NoReturn
 
+from .._core import Lock
 from .errors import InvalidArgumentError, user_line
 from .locks import new_lock
 
@@ -184,7 +184,7 @@ class _Lost:
 def new_lock_of(owner: Any) -> Any:
     """Return the lock of an object, which keeps it as ``_lock``."""
     _owners.add(owner)
-    return RLock()
+    return Lock()
 
 
 def share_lock(owner: Any, of: Any) -> Any:
@@ -198,8 +198,8 @@ def _lose_held_locks() -> None:
         lock = getattr(owner, "_lock", None)           # None: another thread was just making it
         if lock is None or isinstance(lock, _Lost):
             continue
-        if lock.acquire(blocking=False):               # it is free, or this thread's own
-            lock.release()
+        if lock.try_enter(0):                          # it is free, or this thread's own
+            lock.__exit__()
         else:
             owner._lock = _Lost(type(owner).__name__)
 

@@ -148,7 +148,6 @@ class Scope(Handle):
                               lib.tr_scope_free, needs, "Scope")
         # Held while a program runs here: kids see what is in their parents.
         self._lock = new_lock_of(self) if parent is None else share_lock(self, parent)
-        self._erased = 0                      # prepared runs are looked up anew when this changes
 
     def var(self, name: str) -> ScopeVariable:
         """Return the variable of this scope, made when there is none."""
@@ -173,7 +172,6 @@ class Scope(Handle):
 
     def erase(self, names: Iterable[str]) -> None:
         """Free the variables of these ``names``, a list of texts."""
-        self._erased += 1
         for name in names:
             lib.tr_scope_erase(self._native.ptr, name_chars(name))
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .._core import ffi, lib
+from .._core import array_of as _array_of, ffi, lib, use_arrays
 from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType, array_of, bfloat16_bits, convert_dtype, floats_of_bfloat16
 from .errors import EnforceNotMet, InvalidArgumentError, LengthsError, ShapeError, check, user_line
 from .handles import Handle, Native
@@ -45,6 +45,8 @@ class _OneElement(np.ndarray):
     NumPy, which allowed it when the scripts of Fluid were written, refuses it for arrays with dimensions since 2.4.
     """
 
+    __slots__ = ()
+
     def __float__(self) -> float:
         return float(self.item())
 
@@ -66,31 +68,9 @@ class _OneElement(np.ndarray):
 
 def view_of_owned(tensor: Any) -> np.ndarray:
     """Return the tensor's data as an array which frees the tensor at its end; bfloat16 as float32, which is a copy."""
-    dtype = lib.tr_tensor_dtype(tensor)
-    rank = lib.tr_tensor_rank(tensor)
-    data = lib.tr_tensor_data(tensor)
-    shape = tuple(ffi.unpack(lib.tr_tensor_dims(tensor), rank)) if rank else ()
-    size = lib.tr_tensor_bytes(tensor)
-    if not data or not size:
-        _free_tensor(tensor)
-        return np.empty(shape, np.float32 if dtype == VarType.BF16 else NUMPY_DTYPES.get(dtype, np.float32))
-    owner = ffi.gc(ffi.cast("char *", data), lambda _, free=_free_tensor: free(tensor))
-    numpy_dtype = NUMPY_DTYPES[dtype]
-    kind = _OneElement if shape and size == numpy_dtype.itemsize else np.ndarray
-    if dtype == VarType.BF16:
-        return floats_of_bfloat16(np.ndarray(shape, numpy_dtype, ffi.buffer(owner, size))).view(kind)
-    return kind(shape, numpy_dtype, ffi.buffer(owner, size))
-
-
-def view_of_memory(tensor: Any, memory: Any) -> np.ndarray | None:
-    """Return an array of the tensor's shape and type over memory of the caller's; None for bfloat16, which NumPy does not have."""
-    code = lib.tr_tensor_dtype(tensor)
-    if code == VarType.BF16:
-        return None
-    rank, dtype = lib.tr_tensor_rank(tensor), NUMPY_DTYPES[code]
-    shape = tuple(ffi.unpack(lib.tr_tensor_dims(tensor), rank)) if rank else ()
-    kind = _OneElement if shape and lib.tr_tensor_bytes(tensor) == dtype.itemsize else np.ndarray
-    return kind(shape, dtype, memory)
+    is_bfloat16 = lib.tr_tensor_dtype(tensor) == VarType.BF16
+    array: np.ndarray = _array_of(int(ffi.cast("intptr_t", tensor)))
+    return as_fetched(floats_of_bfloat16(array)) if is_bfloat16 else array
 
 
 class _CallableShape(tuple[int, ...]):
@@ -144,6 +124,7 @@ class _Tensor(Handle):
     """
 
     _what = "the tensor"                               # what errors call it
+    _memory: Any = None                                # of a result of a run: what frees the tensor
 
     def __init__(self, _native: Native | None = None, _ptr: Any = None) -> None:
         if _native is None:
@@ -160,6 +141,25 @@ class _Tensor(Handle):
         tensor = cls(_native=native)
         native.release()
         return tensor
+
+    def __getattr__(self, name: str) -> Any:
+        """Make what a result of a run does not have before it is used: the extension makes it with its memory alone."""
+        memory = self._memory
+        if memory is None or name not in ("_native", "_ptr"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        made = Native(ffi.cast("tr_tensor *", memory.address), memory.let_go, owner=type(self).__name__)
+        self.__dict__.setdefault("_ptr", made.ptr)
+        self.__dict__.setdefault("_native", made)      # of several threads one gives its own
+        return self.__dict__[name]
+
+    def _let_go(self) -> bool:
+        if self._memory is not None:
+            _ = self._native                           # which is made now
+        return super()._let_go()
+
+    def __del__(self) -> None:
+        if self._memory is None:                       # else the memory goes with the last that looks at it
+            self._let_go()
 
     def __copy__(self) -> Any:
         return self._called(type(self)(_native=self._native, _ptr=self._ptr))
@@ -358,6 +358,7 @@ class LoDTensor(_Tensor):
 
 
 Tensor = LoDTensor                     # its newer name
+use_arrays(np.ndarray, _OneElement, NUMPY_DTYPES, LoDTensor)
 
 
 def _as_slice(part: Any, dim: int, axis: int) -> slice:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from .._core import lib
+from .._core import run_prepared
 from ..native import calls, interrupt
 from ..native.errors import InvalidArgumentError, user_line
 from ..native.handles import Uncopied
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from ..native.scope import Scope
     from ..program.program import Program
     from .runner import Runner
-
-_revision = lib.tr_program_revision
 
 
 class PreparedRun(Uncopied):
@@ -54,29 +52,27 @@ class PreparedRun(Uncopied):
             feed = {}
         if calls.running:
             refuse_within_call()
-        with scope._lock, program._lock, executor._lock:
-            prepared = self._prepared
-            if not isinstance(feed, dict) or len(feed) != len(self._feed):
-                self._refuse(feed)
-            if prepared is None:
-                self._check_names(feed)
-                return executor._run(program, feed, list(self._names), scope, return_numpy)
-            if monotonic() >= interrupt.due:
-                interrupt.look()
-            if prepared.revision != _revision(program.desc._native.ptr) or prepared.erased != scope._erased:
-                prepared = self._prepare()
-            try:
-                return prepared.run(feed, return_numpy, self._names)
-            except KeyError:
-                self._check_names(feed)
-                raise
-            except InvalidArgumentError:
-                if prepared.executor is executor._native:
-                    raise
-                return self._prepare().run(feed, return_numpy, self._names)        # the executor was closed in between
+        if monotonic() >= interrupt.due:
+            interrupt.look()
+        try:
+            results = run_prepared(scope._lock, program._lock, executor._lock, self._prepared, feed, return_numpy)
+            if results is None:
+                with scope._lock, program._lock, executor._lock:
+                    results = self._run(feed, return_numpy)
+            return results                             # type: ignore[no-any-return]
+        except KeyError:
+            self._check_names(feed)
+            raise
+
+    def _run(self, feed: dict[str, Any], return_numpy: bool) -> list[Any]:
+        """Run for the first time, or after a change of the program."""
+        self._check_names(feed)
+        if self._prepared is None:                     # a step of a job
+            return self._executor._run(self._program, feed, list(self._names), self._scope, return_numpy)
+        return self._prepare().run(feed, return_numpy)  # type: ignore[no-any-return]
 
     def _check_names(self, feed: dict[str, Any]) -> None:
-        if set(feed) != set(self._feed):
+        if not isinstance(feed, dict) or set(feed) != set(self._feed):
             self._refuse(feed)
 
     def _refuse(self, feed: Any) -> None:

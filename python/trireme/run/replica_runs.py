@@ -35,7 +35,6 @@ class _Step:
     def __init__(self, replicas: Replicas, count: int, fed: Feed, feed: Feed, names: Sequence[str]) -> None:
         parts = replicas.parts
         block = parts.program.global_block()
-        self.erased = replicas._scope._erased
         self.names = tuple(names)
         self.is_once = [name in parts.known_once or (block.has_var(name) and block.var(name).persistable) for name in names]
         self.from_once = [name for name, is_once in zip(names, self.is_once) if is_once]
@@ -43,29 +42,29 @@ class _Step:
         self.each = [replicas._prepared(replicas._executors[i], replicas._programs[i], replicas._scopes[i], (*fed, WEIGHT), self.from_each)
                      for i in range(count)]
         self.once = replicas._prepared(replicas.executor, replicas._update_of(count), replicas._scope, feed, self.from_once)
-        self._plans = ffi.new("tr_plan *[]", [one.plan for one in self.each])
-        self._natives = ffi.new("tr_feed *[]", [one.natives for one in self.each])
-        self._fetches = ffi.new("tr_tensor **[]", [one.fetches for one in self.each])
+        self._plans = ffi.new("tr_plan *[]", [ffi.cast("tr_plan *", one.plan) for one in self.each])
+        self._feeds = ffi.new("tr_feed *[]", [ffi.cast("tr_feed *", one.feeds) for one in self.each])
+        self._tensors = ffi.new("tr_tensor **[]", [ffi.cast("tr_tensor **", one.tensors) for one in self.each])
 
     def run(self, slices: list[tuple[Feed, int]], feed: Feed, return_numpy: bool) -> list[Any]:
-        self._run_each(slices, return_numpy)
-        once = self.once.run(feed, False, self.from_once)
+        self._run_each(slices)
+        each = [one.results(False) for one in self.each]
+        once = self.once.run(feed, False)
         if not self.from_each:
             return [as_asked(value, name, return_numpy) for value, name in zip(once, self.names)]
-        each = [return_numpy and one.small_results() or one.collect(False, self.from_each) for one in self.each]
         from_each, from_once = iter(zip(*each)), iter(once)
         values = [next(from_once) if is_once else joined(next(from_each)) for is_once in self.is_once]
         return [as_asked(value, name, return_numpy) for value, name in zip(values, self.names)]
 
-    def _run_each(self, slices: list[tuple[Feed, int]], return_numpy: bool) -> None:
+    def _run_each(self, slices: list[tuple[Feed, int]]) -> None:
         total = sum([samples for _, samples in slices])
-        keep = [one.begin({**fed, WEIGHT: np.array([samples / total])}, return_numpy) for one, (fed, samples) in zip(self.each, slices)]
         try:
-            check(_plans_run(len(keep), self._plans, self._natives, self._fetches))
-        except BaseException:
+            for one, (fed, samples) in zip(self.each, slices):
+                one.begin({**fed, WEIGHT: np.array([samples / total])})
+            check(_plans_run(len(self.each), self._plans, self._feeds, self._tensors))
+        finally:
             for one in self.each:
-                one.drop()
-            raise
+                one.end()
 
 
 class Replicas:
@@ -115,8 +114,7 @@ class Replicas:
     def _found(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return what was prepared under this key, or prepare it."""
         found = self._kept.get(key)
-        if found is None or found.erased != self._scope._erased:
-            self._kept.pop(key, None)
+        if found is None:
             if len(self._kept) >= _MAX_KEPT:
                 del self._kept[next(iter(self._kept))]
             found = self._kept[key] = make()
@@ -158,7 +156,7 @@ class Replicas:
             return lambda fed: fed
         for name in kept:
             self.scope.var(name)
-        self._found((-1, *kept), lambda: Prepared(self.executor._native, self._nothing, self._scope, list(kept), ())).run(kept, False, ())
+        self._found((-1, *kept), lambda: Prepared(self.executor._native, self._nothing, self._scope, list(kept), ())).run(kept, False)
         return lambda fed: {name: value for name, value in fed.items() if name not in kept}
 
     def _look_up(self, feed: Feed) -> Feed:
@@ -166,7 +164,7 @@ class Replicas:
         names, program = self.parts.lookups, self._before
         assert program is not None                     # there are rows to look up
         before = self._found((0, *feed), lambda: self._prepared(self.executor, program, self._scope, feed, names))
-        return dict(zip(names, before.run(feed, False, names)))
+        return dict(zip(names, before.run(feed, False)))
 
     def _follow_executor(self) -> None:
         """Let the replicas' executors run as the script's does."""

@@ -1,8 +1,7 @@
 """Running programs.
 
 A run costs a few microseconds beyond its operators: what was worked out for a (program, feeds, fetches, scope)
-is kept on the program. Feeds lend NumPy's memory to the core for the time of the run, fetches are arrays over
-the core's memory; nothing is copied unless an array is not contiguous.
+is kept on the program. The extension finds it there, and converts feeds and results (python/core/plan_call.c).
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from .._core import ffi, lib
+from .._core import ffi, lib, run_kept
 from ..job.session import Steps, session
 from ..native import calls, interrupt
 from ..native.errors import NotFoundError, UnsupportedError, check
@@ -30,11 +29,6 @@ if TYPE_CHECKING:
     from .prepared_run import PreparedRun
     from .replica_feeds import Feed
 
-_from_buffer = ffi.from_buffer
-_plan_run = lib.tr_plan_run
-_plan_retain, _plan_release = lib.tr_plan_retain, lib.tr_plan_release
-_revision = lib.tr_program_revision
-_new_tensor = lib.tr_tensor_new
 _MAX_KEPT = 128                      # prepared runs of a program by one executor in one scope
 
 
@@ -122,6 +116,13 @@ class Runner(Handle):
         try:
             if program._is_compiled:
                 return program._run(self, feed, fetch_list, scope, return_numpy)
+            if self._steps is None and not program._readers:
+                if monotonic() >= interrupt.due:
+                    interrupt.look()
+                results = run_kept(scope._lock, program._lock, self._lock, program._prepared, self._native, scope._native, feed,
+                                   fetch_list or (), return_numpy)
+                if results is not None:
+                    return results                     # type: ignore[no-any-return]
             # In this order, so that no two threads wait for each other: a job runs programs of its own inside a run.
             with scope._lock, program._lock, self._lock:
                 return self._run(program, feed, fetch_list, scope, return_numpy)
@@ -176,15 +177,13 @@ class Runner(Handle):
         return results
 
     def _run_plain(self, program: Program, feed: dict[str, Any], names: Sequence[str], scope: Scope, return_numpy: bool) -> list[Any]:
-        key = (self._native, scope._native, *feed, None, *names)
-        prepared = program._prepared.get(key)
-        if (prepared is None or prepared.revision != _revision(program.desc._native.ptr)
-                or prepared.erased != scope._erased):
-            prepared = self._prepare(program, scope, feed, names, key)
-        return prepared.run(feed, return_numpy, names)
+        results = run_kept(scope._lock, program._lock, self._lock, program._prepared, self._native, scope._native, feed, names,
+                           return_numpy)
+        if results is None:
+            results = self._prepare(program, scope, feed, names).run(feed, return_numpy)
+        return results                                 # type: ignore[no-any-return]
 
-    def _prepare(self, program: Program, scope: Scope, feed: dict[str, Any], names: Sequence[str],
-                 key: Any) -> Prepared:
+    def _prepare(self, program: Program, scope: Scope, feed: dict[str, Any], names: Sequence[str]) -> Prepared:
         try:
             prepared = Prepared(self._native, program, scope, list(feed), names)
         except NotFoundError as error:
@@ -194,6 +193,7 @@ class Runner(Handle):
                                        f"them in the script\n  {error}") from None
             raise
         kept = program._prepared
+        key = (self._native, scope._native, *feed, None, *names)
         kept.pop(key, None)
         if len(kept) >= program._most_prepared:
             _tidy(kept)
@@ -225,7 +225,7 @@ class Runner(Handle):
         names = [var if isinstance(var, str) else var.name for var in fetch_list]
         prepared = Prepared(self._native, program, scope or scopes.current, list(feed), names)
         out = ffi.new("char **")
-        check(lib.tr_plan_to_string(out, prepared.plan))
+        check(lib.tr_plan_to_string(out, ffi.cast("tr_plan *", prepared.plan)))
         return take_text(out)
 
     def close(self) -> None:
