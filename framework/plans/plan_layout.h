@@ -2,6 +2,7 @@
 #pragma once
 
 #include "framework/plans/plan.h"
+#include "framework/threads/team_choice.h"
 
 struct tr_layout {
     tr_meta   *given;                 /* per variable: what it was when it came from outside; rank 0: nothing */
@@ -15,6 +16,7 @@ struct tr_layout {
     bool      *may_have_lod;          /* per variable: a LOCAL one that a run may leave with LoD */
     bool       has_lods;              /* there is one */
     int64_t    arena_bytes;
+    tr_team_choice team;              /* of its steps */
     tr_layout *next;
 };
 tr_status tr__layout_new(tr_layout **out, const tr_plan *plan, tr_var *const *vars);

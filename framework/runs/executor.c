@@ -294,7 +294,11 @@ static tr_status compute(tr_plan *plan)
 {
     TR_TRY(choose_layout(plan));
     TR_TRY(tr__frame_prepare_outputs(plan->frame));
-    return tr__frame_run(plan->frame);
+    tr_team_choice    *team = &plan->frame->layout->team;
+    const tr_team_step step = tr__team_begin(team);
+    const tr_status    status = tr__frame_run(plan->frame);
+    tr__team_end(team, &step);
+    return status;
 }
 
 static tr_status run(tr_plan *plan, const tr_feed *feeds, tr_tensor *const *fetches)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "framework/threads/gang.h"
+#include "framework/threads/team_choice.h"
 #include "framework/threads/threadpool.h"
 #include "tests/support/expect.h"
 
@@ -330,6 +331,70 @@ static void a_worker_leaves_the_callers_cpu(void **state)
     }
 }
 
+/* -- the choice of a plan ------------------------------------------------------------------------------ */
+
+/* Steps that take so long alone and by all threads; returns how many of the last hundred were alone. */
+static int steps_alone(tr_team_choice *choice, int steps, int64_t alone_ns, int64_t together_ns)
+{
+    int last = 0;
+    for (int i = 0; i < steps; i++) {
+        const bool is_alone = tr__team_is_alone(choice);
+        tr__team_learn(choice, is_alone, is_alone ? alone_ns : together_ns);
+        last += is_alone && i >= steps - 100;
+    }
+    return last;
+}
+
+static void a_step_is_alone_where_that_was_faster(void **state)
+{
+    (void)state;
+    tr_team_choice fast_alone = {0}, fast_together = {0}, changing = {0};
+
+    assert_int_equal(steps_alone(&fast_alone, 1000, 500000, 580000), 100);
+    assert_int_equal(steps_alone(&fast_together, 1000, 500000, 300000), 0);
+    assert_int_equal(steps_alone(&changing, 1000, 500000, 580000), 100);
+    assert_int_equal(steps_alone(&changing, 4096, 500000, 300000), 0);     /* it looks again */
+}
+
+static void a_long_step_is_never_tried_alone(void **state)
+{
+    (void)state;
+    tr_team_choice choice = {0};
+
+    for (int i = 0; i < 10000; i++) {
+        assert_false(tr__team_is_alone(&choice));
+        tr__team_learn(&choice, false, 5000000);
+    }
+}
+
+static void count_in_slice(void *payload, int64_t slice)
+{
+    (void)slice;
+    atomic_fetch_add((atomic_int *)payload, 1);
+}
+
+static void a_step_alone_runs_all_slices_on_its_thread(void **state)
+{
+    (void)state;
+    tr_team_choice choice = {.steps = 100, .is_alone = true};
+    atomic_int     count = 0;
+
+    tr_set_num_threads(4);
+    const tr_team_step step = tr__team_begin(&choice);
+    assert_true(step.is_alone);
+    assert_false(tr__pool_run_gang(2, count_in_slice, &count));            /* no worker is had */
+    tr_parallel(8, count_in_slice, &count);
+    tr__team_end(&choice, &step);
+    assert_int_equal(count, 8);
+    assert_true(tr__pool_run_gang(2, count_in_slice, &count));
+    assert_int_equal(choice.steps, 101);
+    tr_set_num_threads(1);
+    const tr_team_step single = tr__team_begin(&choice);
+    tr__team_end(&choice, &single);
+    assert_int_equal(choice.steps, 101);                                   /* there is no choice */
+    tr_set_num_threads(0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -348,6 +413,9 @@ int main(void)
         cmocka_unit_test(parallel_range_visits_each_item_once),
         cmocka_unit_test(scratch_keeps_its_size_and_alignment),
         cmocka_unit_test(a_copy_is_whole_whatever_its_size),
+        cmocka_unit_test(a_step_is_alone_where_that_was_faster),
+        cmocka_unit_test(a_long_step_is_never_tried_alone),
+        cmocka_unit_test(a_step_alone_runs_all_slices_on_its_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
