@@ -151,12 +151,13 @@ static PyObject *result(plan_call *call, Py_ssize_t i, bool return_numpy)
     return PyObject_CallMethod((PyObject *)call, "_result", "nn", (Py_ssize_t)tensor, i);
 }
 
-static PyObject *results(plan_call *call, bool return_numpy)
+static PyObject *results(plan_call *call, PyObject *return_numpy)
 {
-    PyObject *list = PyList_New(call->fetch_count);
+    const int arrays = PyObject_IsTrue(return_numpy);      /* -1: an exception is set */
+    PyObject *list = arrays < 0 ? NULL : PyList_New(call->fetch_count);
 
     for (Py_ssize_t i = 0; list && i < call->fetch_count; i++) {
-        PyObject *value = result(call, i, return_numpy);
+        PyObject *value = result(call, i, arrays);
         if (!value)
             Py_CLEAR(list);
         else
@@ -165,7 +166,7 @@ static PyObject *results(plan_call *call, bool return_numpy)
     return list;
 }
 
-static PyObject *run(plan_call *call, PyObject *feed, bool return_numpy)
+static PyObject *run(plan_call *call, PyObject *feed, PyObject *return_numpy)
 {
     tr_status status;
 
@@ -188,7 +189,7 @@ static PyObject *call_run(PyObject *self, PyObject *const *args, Py_ssize_t coun
         PyErr_SetString(PyExc_TypeError, "PlanCall.run takes a dict and whether results are arrays");
         return NULL;
     }
-    return run(call, args[0], PyObject_IsTrue(args[1]) > 0);
+    return run(call, args[0], args[1]);
 }
 
 /* The parts of a run, for several plans that run at the same time (run/replica_runs.py). */
@@ -211,7 +212,7 @@ static PyObject *call_end(PyObject *self, PyObject *none)
 
 static PyObject *call_results(PyObject *self, PyObject *return_numpy)
 {
-    return results((plan_call *)self, PyObject_IsTrue(return_numpy) > 0);
+    return results((plan_call *)self, return_numpy);
 }
 
 static PyObject *call_address(PyObject *self, void *offset)
@@ -284,7 +285,7 @@ static PyObject *run_if_current(PyObject *call, PyObject *feed, PyObject *return
     if (!tr_plan_is_current(((plan_call *)call)->plan))
         return Py_NewRef(Py_None);
     Py_INCREF(call);                           /* a function that the run calls may let the program forget it */
-    PyObject *found = run((plan_call *)call, feed, return_numpy == Py_True || PyObject_IsTrue(return_numpy) > 0);
+    PyObject *found = run((plan_call *)call, feed, return_numpy);
     Py_DECREF(call);
     return found;
 }

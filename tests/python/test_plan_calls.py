@@ -192,6 +192,16 @@ def test_a_result_that_is_a_tensor_is_a_handle_like_any_other():
     assert view.tolist() == other.numpy().tolist() == [[2, 2, 2]]
 
 
+def test_whether_results_are_arrays_is_any_truth():
+    exe = fluid.Executor()
+    program, (x,), (y,) = scaled()
+    feed = {x: np.ones((1, 3), "float32")}
+    for truth, kind in ((1, np.ndarray), (0, fluid.LoDTensor), ("yes", np.ndarray), (None, fluid.LoDTensor)):
+        assert type(exe.run(program, feed, [y], return_numpy=truth)[0]) is kind
+    with pytest.raises(ValueError, match="truth value of an array"):
+        exe.run(program, feed, [y], return_numpy=np.ones(2))
+
+
 # -- the lock ---------------------------------------------------------------------------------------------------------
 
 
