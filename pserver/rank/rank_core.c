@@ -231,7 +231,7 @@ static void client_command(const tr__driver *d, const tr__command *c)
     case TR__EVEN:            tr_client_send_even(client); break;
     case TR__POST:            tr_client_post_request(client, c->post); break;
     case TR__RESTORE:         tr_client_restore(client, c->restore->path, c->restore->number, c->restore->restored); break;
-    case TR__FLUSH:           break;               /* it is urgent, and commands that were gathering leave with it */
+    case TR__FLUSH:           tr_client_flush(client); break;
 #define IGNORE(kind, ...) case TR__##kind:
     TR__SERVER_COMMANDS(IGNORE)
     TR__PLAIN_SERVER_COMMANDS(IGNORE) break;
@@ -297,12 +297,14 @@ static void on_command(void *self, const tr_command *head)
         server_command(d, command);
 }
 
-static void on_flush(void *self)
+static void on_flush(void *self, bool owner_waits)
 {
     tr__driver *d = self;
 
-    if (d->client)
+    if (d->client && owner_waits)
         tr_client_flush(d->client);
+    else if (d->client)
+        tr_client_flush_midway(d->client);
 }
 
 static uint64_t client_done(tr__rank *rank, tr_client *client)

@@ -46,8 +46,9 @@ typedef struct tr_comm_core {
     void *self;
     tr_node  (*make)(void *self, const tr_roster *roster);
     void     (*command)(void *self, const tr_command *command);
-    /* Called after some commands, when no more are waiting. */
-    void     (*flush)(void *self);
+    /* Called after some commands, when no more are waiting. `owner_waits`: no more will come for now. Otherwise the owner may be in the
+     * middle of a series of commands. */
+    void     (*flush)(void *self, bool owner_waits);
     /* The last operation that is done: tr_comm_wait waits for it. */
     uint64_t (*done)(void *self);
 } tr_comm_core;

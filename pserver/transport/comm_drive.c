@@ -30,7 +30,8 @@ static int take_commands(tr_comm *comm)
     const unsigned tail = atomic_load_explicit(&comm->commands.tail, memory_order_acquire);
     unsigned       head = atomic_load_explicit(&comm->commands.head, memory_order_relaxed);
     const unsigned count = tail - head;
-    bool           is_urgent = atomic_load(&comm->owner_drives);
+    const bool     owner_waits = atomic_load(&comm->owner_drives);
+    bool           is_urgent = owner_waits;
 
     for (; head != tail; head++) {
         is_urgent |= comm->commands.slot[head % TR__RING].head.is_urgent;
@@ -43,7 +44,7 @@ static int take_commands(tr_comm *comm)
         comm->commands.gather_since = comm->now;
     if (comm->commands.gather_since && (is_urgent || comm->now - comm->commands.gather_since >= GATHERING)) {
         tr__comm_away(comm);
-        comm->core.flush(comm->core.self);
+        comm->core.flush(comm->core.self, owner_waits);
         tr__comm_back(comm);
         comm->commands.gather_since = 0;
     }

@@ -85,8 +85,9 @@ static void no_command(void *self, const tr_command *command)
     (void)command;
 }
 
-static void no_flush(void *self)
+static void no_flush(void *self, bool owner_waits)
 {
+    (void)owner_waits;
     (void)self;
 }
 

@@ -134,12 +134,14 @@ static void rank_command(void *self, const tr_command *command)
     sim__trainer_command(r->trainer, command);
 }
 
-static void rank_flush(void *self)
+static void rank_flush(void *self, bool owner_waits)
 {
     sim_rank *r = self;
 
-    if (r->trainer)
+    if (r->trainer && owner_waits)
         tr_client_flush(r->trainer->client);
+    else if (r->trainer)
+        tr_client_flush_midway(r->trainer->client);
 }
 
 static uint64_t rank_done(void *self)
@@ -189,13 +191,18 @@ static bool lose(void *payload, int rank, int peer, const tr_wire *wire)
 
 /* == jobs ====================================================================================== */
 
+static int parameter_count(const sim_job *job)
+{
+    return !job->options.is_scripted ? SIM_PARAMS : job->options.parameters ? job->options.parameters : 1;
+}
+
 static void cut_blocks(sim_job *job)
 {
     const int servers = job->options.servers;
     int64_t   at = 0;
 
     job->block = calloc((size_t)(SIM_PARAMS * servers), sizeof *job->block);
-    for (int p = 0; p < (job->options.is_scripted ? 1 : SIM_PARAMS); p++)
+    for (int p = 0; p < parameter_count(job); p++)
         for (int s = 0; s < servers; s++) {
             const int64_t all = job->options.is_large ? servers * LARGE : param_size[p];
             const int64_t size = all * (s + 1) / servers - all * s / servers;
@@ -434,6 +441,15 @@ void sim_job_sums(const sim_job *job, uint64_t *chunks, uint64_t *rows)
         *chunks += carrier ? tr_carrier_chunk_sums(carrier) : 0;
         *rows += carrier ? tr_carrier_row_sums(carrier) : 0;
     }
+}
+
+uint64_t sim_job_awaited_answers(const sim_job *job)
+{
+    uint64_t count = 0;
+
+    for (int i = 0; i < sim_job_size(job); i++)
+        count += job->rank[i].trainer ? tr_carrier_awaited_answers(job->rank[i].trainer->carrier) : 0;
+    return count;
 }
 
 int sim_job_replacements(const sim_job *job)

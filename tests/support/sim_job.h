@@ -60,10 +60,11 @@ typedef struct sim_options {
     bool        ends_together;        /* trainers, which make different numbers of steps, take part in one collective after their last step */
     int         stops;                /* after this step a trainer asks all to end; the others are to hear of it in time. 0: none does */
     bool        unreported;           /* MPI says of no death: processes are seen to end, or are silent */
-    /* Trainers do what sim_job_ask says, and nothing else after their setup; there is one small parameter, and a table with `has_rows`. Every delay
-     * is the same. With `is_elsewhere` trainers are on another host than servers, and standbys with them; with `is_large` the parameter
-     * travels by itself. */
+    /* Trainers do what sim_job_ask says, and nothing else after their setup. There is one small parameter, or so many as `parameters`
+     * says, and a table with `has_rows`. Every delay is the same. With `is_elsewhere` trainers are on another host than servers, and
+     * standbys with them; with `is_large` the parameter travels by itself. */
     bool        is_scripted, has_rows, is_elsewhere, is_large;
+    int         parameters;
     struct sim_watch *watch;          /* who hears what happens; or NULL */
     const sim_cluster *cluster;       /* each rank has a host of its own, all trainers make `steps` steps, and nothing is drawn; or NULL */
     int         tasks;                /* leased, in each of SIM_PASSES passes; steps are of their batches. 0: none */
@@ -98,6 +99,8 @@ bool     sim_job_has_replica(const sim_job *job, int server);
 int  sim_job_size(const sim_job *job);
 /* How many sums carriers have sent in the place of pushes: of chunks, and of rows. Carriers that have died are not counted. */
 void     sim_job_sums(const sim_job *job, uint64_t *chunks, uint64_t *rows);
+/* How many answers for all trainers of a host carriers expect. */
+uint64_t sim_job_awaited_answers(const sim_job *job);
 /* How many trainers were replaced by replacements. */
 int sim_job_replacements(const sim_job *job);
 /* How often a rank that waited has become a replica that counts, in all starts of the job. */

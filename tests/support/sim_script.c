@@ -8,7 +8,8 @@
 #include <string.h>
 
 typedef enum wish {
-    STEP, SET, SET_OTHER, PUSH, END, PULL, ROWS, PUSH_ROWS, SNAPSHOT, STAY, GOODBYE, LEAVE, TASKS, ASK_TASK, END_TASK, SETTLE, POST, POST_AGAIN, READ_BOARD, IDLE, WISHES
+    STEP, SET, SET_OTHER, PUSH, END, PULL, PULL_FIRST, PULL_OTHERS, ROWS, PUSH_ROWS, SNAPSHOT, STAY, GOODBYE, LEAVE, TASKS, ASK_TASK,
+    END_TASK, SETTLE, POST, POST_AGAIN, READ_BOARD, IDLE, WISHES
 } wish;
 
 static const char *const words[WISHES] = {
@@ -18,6 +19,8 @@ static const char *const words[WISHES] = {
     [PUSH] = "push",                  /* the gradients of the next step */
     [END] = "end",                    /* end that step */
     [PULL] = "pull",                  /* and wait for the parameters */
+    [PULL_FIRST] = "pull-first",      /* ask for the first parameter, and stop there without a wait */
+    [PULL_OTHERS] = "pull-others",    /* ask for the others, and wait for all */
     [ROWS] = "pull-rows",             /* and wait for them */
     [PUSH_ROWS] = "push-rows",
     [SNAPSHOT] = "snapshot",          /* begin one */
@@ -113,6 +116,11 @@ static bool make(sim_trainer *t, wish what)
     case PUSH:       push(t); return false;
     case END:        sim__ask(t, SIM_OP_STEP_END, 0); return false;
     case PULL:       t->ticket = sim__ask(t, SIM_OP_PULL, 0); return true;
+    case PULL_FIRST: sim__ask(t, SIM_OP_PULL, SIM_FIRST); t->is_asking = true; return false;
+    case PULL_OTHERS:
+        t->ticket = sim__ask(t, SIM_OP_PULL, SIM_OTHERS);
+        t->is_asking = false;
+        return true;
     case ROWS:       sim__pull_rows(t); return true;
     case PUSH_ROWS:  sim__push_rows(t); return false;
     case SNAPSHOT:   sim__snapshot(t); return false;
@@ -134,7 +142,7 @@ static bool make(sim_trainer *t, wish what)
 
 tr_sim_plan sim__scripted_go_on(sim_trainer *t)
 {
-    if (tr_client_done(t->client) < t->ticket || t->made < t->posted)
+    if (tr_client_done(t->client) < t->ticket || (t->made < t->posted && !t->is_asking))
         return (tr_sim_plan){TR_SIM_WAIT, t->ticket};
     if (t->phase == SIM_START || t->phase == SIM_RESTORE) {
         if (t->phase == SIM_START)
@@ -154,6 +162,7 @@ tr_sim_plan sim__scripted_go_on(sim_trainer *t)
     while (t->wishes_first != t->wishes_end)
         if (make(t, (wish)t->wish[t->wishes_first++ % SIM_WISHES]))
             return (tr_sim_plan){TR_SIM_WAIT, t->ticket};
-    sim__ask_now(t, SIM_OP_FLUSH);
+    if (!t->is_asking)
+        sim__ask_now(t, SIM_OP_FLUSH);
     return (tr_sim_plan){TR_SIM_IDLE};
 }

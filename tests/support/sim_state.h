@@ -121,6 +121,7 @@ typedef struct sim_trainer {
     tr_client_restored restored[SIM_SERVERS];
     int         wish[SIM_WISHES];     /* what it was asked to do (sim_script.c), a ring */
     unsigned    wishes_first, wishes_end;
+    bool        is_asking;            /* it has asked for a part of the parameters */
 } sim_trainer;
 
 /* A collective's first result. */
@@ -136,6 +137,9 @@ typedef enum sim_op {
     SIM_OP_STAY, SIM_OP_GOODBYE, SIM_OP_TASKS, SIM_OP_TASK_ASK, SIM_OP_TASK_END, SIM_OP_POST, SIM_OP_RESTORE,
     SIM_OP_SNAPSHOT, SIM_OP_REST, SIM_OP_FLUSH     /* from here on they are no operations */
 } sim_op;
+
+/* Of what SIM_OP_PULL asks for: everything, the first parameter, the others. */
+typedef enum sim_part { SIM_ALL, SIM_FIRST, SIM_OTHERS } sim_part;
 
 /* A rank: its core, in its event loop. */
 typedef struct sim_rank {

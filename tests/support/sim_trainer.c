@@ -168,9 +168,9 @@ static void set_up_servers(sim_trainer *t)
     free(blocks);
 }
 
-static void pull_blocks(sim_trainer *t)
+static void pull_blocks(sim_trainer *t, sim_part part)
 {
-    const size_t n = (size_t)t->job->blocks;
+    const size_t n = (size_t)t->job->blocks, first = part == SIM_OTHERS ? (size_t)t->job->options.servers : 0;
     int         *blocks = calloc(2 * n, sizeof *blocks);
     void       **to = calloc(2 * n, sizeof *to);
 
@@ -180,7 +180,8 @@ static void pull_blocks(sim_trainer *t)
         blocks[n + i] = (int)(2 * n + i);
         to[n + i] = &t->momentum[t->job->block[i].at];
     }
-    tr_client_pull(t->client, (uint32_t)(sim__is_looked_at(t->job) ? 2 * n : n), blocks, to);
+    const size_t end = part == SIM_FIRST ? (size_t)t->job->options.servers : sim__is_looked_at(t->job) ? 2 * n : n;
+    tr_client_pull(t->client, (uint32_t)(end - first), blocks + first, to + first);
     free(blocks);
     free(to);
 }
@@ -411,7 +412,7 @@ static void make_request(sim_trainer *t, sim_op op, uint32_t of)
     case SIM_OP_PUSH_ROWS:       tr_client_push_rows(client, &t->pushed->call); break;
     case SIM_OP_STEP_END:        tr_client_step_end(client); break;
     case SIM_OP_STEP_IDLE:       tr_client_step_idle(client); break;
-    case SIM_OP_PULL:            pull_blocks(t); break;
+    case SIM_OP_PULL:            pull_blocks(t, (sim_part)of); break;
     case SIM_OP_PULL_ROWS:       tr_client_pull_rows(client, &t->pulled->call); break;
     case SIM_OP_STAY:            tr_client_drain(client); break;
     case SIM_OP_GOODBYE:         tr_client_goodbye(client); break;
@@ -422,7 +423,7 @@ static void make_request(sim_trainer *t, sim_op op, uint32_t of)
     case SIM_OP_RESTORE:         ask_restore(t); break;
     case SIM_OP_SNAPSHOT:        sim__snapshot_command(t, of); break;
     case SIM_OP_REST:            tr_client_rest(client); break;
-    case SIM_OP_FLUSH:           break;
+    case SIM_OP_FLUSH:           tr_client_flush(client); break;
     }
 }
 

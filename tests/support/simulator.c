@@ -48,10 +48,10 @@ static void command(void *self, const tr_command *c)
     todo.call(todo.payload);
 }
 
-static void flush(void *self)
+static void flush(void *self, bool owner_waits)
 {
     tr__sim_rank *r = self;
-    r->program.core.flush(r->program.core.self);
+    r->program.core.flush(r->program.core.self, owner_waits);
 }
 
 static uint64_t done(void *self)

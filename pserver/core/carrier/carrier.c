@@ -123,6 +123,15 @@ uint64_t tr_carrier_row_sums(const tr_carrier *carrier)
     return carrier->row_sums;
 }
 
+uint64_t tr_carrier_awaited_answers(const tr_carrier *carrier)
+{
+    uint64_t count = 0;
+
+    for (const tr__shared *s = carrier->shared; s; s = s->next)
+        count++;
+    return count;
+}
+
 /* == what comes =================================================================================== */
 
 /* Is the message for another rank, to which this rank is to carry it on? */

@@ -42,3 +42,5 @@ void        tr_carrier_set_up(tr_carrier *carrier, const tr_carrier_setup *setup
 /* Sums that were sent so far: of chunks, and of the rows of tables. */
 uint64_t    tr_carrier_chunk_sums(const tr_carrier *carrier);
 uint64_t    tr_carrier_row_sums(const tr_carrier *carrier);
+/* Answers for all trainers of the group that have not come. */
+uint64_t    tr_carrier_awaited_answers(const tr_carrier *carrier);

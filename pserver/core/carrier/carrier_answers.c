@@ -22,6 +22,30 @@ static uint64_t asked_bytes(const tr_carrier *carrier, int server, const tr__loa
     return all;
 }
 
+static void forget(tr__shared **at)
+{
+    tr__shared *shared = *at;
+
+    *at = shared->next;
+    free(shared);
+}
+
+/* Forget the answers of this server (-1: of any) to what was asked before this step. */
+static void forget_before(tr_carrier *carrier, int server, uint64_t step)
+{
+    for (tr__shared **at = &carrier->shared; *at;) {
+        if ((server < 0 || (*at)->server == server) && (*at)->step < step)
+            forget(at);
+        else
+            at = &(*at)->next;
+    }
+}
+
+void tr__carrier_forget_shared(tr_carrier *carrier, int rank)
+{
+    forget_before(carrier, rank, UINT64_MAX);
+}
+
 bool tr__carrier_share(tr_carrier *carrier, const tr__lane *lane)
 {
     const int      count = carrier->end - carrier->first, server = carrier->roster->rank[lane->rank].index;
@@ -29,8 +53,10 @@ bool tr__carrier_share(tr_carrier *carrier, const tr__lane *lane)
 
     if (!left)
         return false;
+    const uint64_t step = lane->queue[0].first->wire.pull.step;
+    forget_before(carrier, lane->rank, step);      /* all trainers ask again, so all have the answers before this one */
     tr__shared *shared = tr__must_bytes(sizeof *shared + (size_t)count * sizeof *shared->to);
-    *shared = (tr__shared){.next = carrier->shared, .server = lane->rank, .left = left, .ranks = count};
+    *shared = (tr__shared){.next = carrier->shared, .server = lane->rank, .step = step, .left = left, .ranks = count};
     for (int i = 0; i < count; i++) {
         const tr_wire *wire = &lane->queue[i].first->wire;
         shared->to[i].rank = (int)wire->sender;
@@ -70,14 +96,6 @@ static uint64_t parameter_bytes(const tr_wire *wire, const uint8_t *payload)
     return all;
 }
 
-static void forget(tr__shared **at)
-{
-    tr__shared *shared = *at;
-
-    *at = shared->next;
-    free(shared);
-}
-
 static void give_to_self(const tr_carrier *carrier, int server, const tr_wire *wire, tr__cargo *cargo)
 {
     const tr_node *inner = &carrier->inner;
@@ -112,14 +130,4 @@ void tr__carrier_hand_out(tr_carrier *carrier, tr__shared *shared, const tr_wire
             forget(at);
             return;
         }
-}
-
-void tr__carrier_forget_shared(tr_carrier *carrier, int rank)
-{
-    for (tr__shared **at = &carrier->shared; *at;) {
-        if (rank < 0 || (*at)->server == rank)
-            forget(at);
-        else
-            at = &(*at)->next;
-    }
 }

@@ -48,6 +48,7 @@ typedef struct tr__lane {
 typedef struct tr__shared {
     struct tr__shared *next;
     int                server;        /* its rank */
+    uint64_t           step;
     uint64_t           left;          /* bytes of parameters that have not come */
     int                ranks;
     struct {

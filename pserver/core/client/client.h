@@ -5,7 +5,8 @@
  * in time (`retry`), the client sends all unanswered requests again. The server carries each request out once.
  *
  * Small pushes and pulls of blocks are gathered; tr_client_flush sends them as one message for each server. Requests for rows of tables
- * wait for it, too, so that those of several tables leave at once.
+ * wait for it, too, so that those of several tables leave at once. Pulls that go through a carrier are divided into messages by what is
+ * pulled, and not by when the driver looks: so those of all trainers of a host are equal, and get one answer.
  * Large blocks are sent in chunks, without a copy. No more than `window` pushed bytes are unacknowledged.
  *
  * Pushes stay in their stream until their step is settled. When a server dies and a standby serves in its place, the client sends
@@ -224,8 +225,10 @@ const tr_client_answer *tr_client_snapshot_answer(const tr_client *client, int s
 void     tr_client_set_place(tr_client *client, uint8_t *(*pack)(void *self, size_t *size, uint64_t step), void *self);
 /* End the whole job, for this reason. */
 void     tr_client_abort(tr_client *client, const char *text);
-/* Send what was gathered: small pushes and pulls, requests for rows. A driver does so when it has no more operations at hand. */
+/* Send what was gathered: small pushes and pulls, requests for rows. The trainer has asked for this, or waits. */
 void     tr_client_flush(tr_client *client);
+/* The same at any moment, when more may be on its way. Pulls that go through a carrier stay until tr_client_flush, or for some ms. */
+void     tr_client_flush_midway(tr_client *client);
 
 /* All operations up to this one are done. */
 uint64_t tr_client_done(const tr_client *client);

@@ -179,7 +179,9 @@ static int64_t tick(void *self, int64_t now)
     tr_client *client = self;
 
     client->now = now;
-    int64_t at = tr__client_watch_orphans(client);
+    int64_t       at = tr__client_watch_orphans(client);
+    const int64_t late = tr__client_flush_late(client);
+    at = late < at ? late : at;
     if (!client->options.retry)
         return at;
     const int64_t answers = tr__client_ask_again_for_answers(client);

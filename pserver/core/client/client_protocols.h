@@ -16,6 +16,8 @@ extern const tr__ask tr__ask_push;
 
 /* Send all gathered gradients. */
 void tr__client_flush_pushes(tr_client *client);
+/* Send the pulls that tr_client_flush_midway has left for too long. Returns the time of the next call. */
+int64_t tr__client_flush_late(tr_client *client);
 void tr__client_describe_step(char *out, size_t size, const tr_wire *wire, int server);
 
 /* == client_rows.c: rows of sparse tables == */

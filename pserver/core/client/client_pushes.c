@@ -4,6 +4,10 @@
 
 #include "framework/base/memory.h"
 
+/* How long pulls may be kept that go through a carrier, in nanoseconds. A trainer that asks for its parameters says when it has asked for
+ * all, or waits. This is for one that does neither. It is longer than a processor that runs several trainers takes to come back to one. */
+static const int64_t KEPT_MOST = 20000000;
+
 void tr__client_describe_step(char *out, size_t size, const tr_wire *wire, int server)
 {
     snprintf(out, size, "server %d to take its gradients of step %llu", server, (unsigned long long)tr_wire_step(wire));
@@ -105,12 +109,39 @@ void tr__client_flush_pushes(tr_client *client)
 
 /* Where requests go through a carrier, small gradients stay until the step ends or the message is full. So all trainers of a group push
  * in the same order, which lets the carrier put their pushes together. */
+static void flush_stream(tr_client *client, tr__stream *s, bool with_pulls)
+{
+    if (!s->carrier)
+        flush_pushes(client, s);
+    if (!s->carrier || with_pulls)
+        tr__client_flush_pulls(client, s);
+    client->has_kept_pulls |= s->pulls.count > 0;
+    s->gathered_from = 0;
+}
+
 void tr_client_flush(tr_client *client)
 {
-    for (int i = 0; i < client->stream_count; i++) {
-        if (!client->stream[i].carrier)
-            flush_pushes(client, &client->stream[i]);
-        tr__client_flush_pulls(client, &client->stream[i]);
-        client->stream[i].gathered_from = 0;
-    }
+    client->has_kept_pulls = false;
+    client->kept_since = 0;
+    for (int i = 0; i < client->stream_count; i++)
+        flush_stream(client, &client->stream[i], true);
+}
+
+void tr_client_flush_midway(tr_client *client)
+{
+    for (int i = 0; i < client->stream_count; i++)
+        flush_stream(client, &client->stream[i], false);
+}
+
+/* `now` is of the last turn, which may be long ago when pulls are kept. So their time begins here. */
+int64_t tr__client_flush_late(tr_client *client)
+{
+    if (!client->has_kept_pulls)
+        return INT64_MAX;
+    if (!client->kept_since)
+        client->kept_since = client->now ? client->now : 1;
+    if (client->now - client->kept_since < KEPT_MOST)
+        return client->kept_since + KEPT_MOST;
+    tr_client_flush(client);
+    return INT64_MAX;
 }

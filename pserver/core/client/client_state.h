@@ -173,6 +173,8 @@ struct tr_client {
     tr_policy            policy;      /* before the set-up: of lockstep */
     int                  introduced;  /* a replacement: ranks that have got its first REPLACE_DONE; -1: no replacement */
     bool                 is_draining, has_left;        /* DRAIN was sent; GOODBYE was sent */
+    bool                 has_kept_pulls;               /* tr_client_flush_midway has left some */
+    int64_t              kept_since;  /* when that was seen; 0: not yet */
     int                  stream_count, turn;
     tr__stream          *stream;
     uint32_t             block_count;
