@@ -59,6 +59,7 @@ typedef struct tr_table_disk {
     int64_t file_bytes;               /* of their file */
     int64_t looked_up, found_in_memory; /* keys of all calls; those of them that had a row in memory */
     int64_t reads, read_bytes;        /* rows that calls have read, and what was read of the disk for them */
+    int64_t reads_ahead;              /* rows that calls needed, and that were read before, because they were announced */
     int64_t written_bytes;
     int64_t wait_microseconds;        /* that calls have waited for these reads */
 } tr_table_disk;

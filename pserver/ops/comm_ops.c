@@ -341,6 +341,7 @@ TR_REGISTER_OP(send_sets, .proto = &send_sets_proto, .run = run_send_sets, .has_
 TR_REGISTER_OP(listen_and_serv, .proto = &listen_proto, .run = run_listen, .has_effect = true, .io = TR_IO_PEERS);
 
 TR_DECLARE_OP(exchange_deltas);
+TR_DECLARE_OP(expect_rows);
 TR_DECLARE_OP(exchange_squares);
 TR_DECLARE_OP(keep_variables);
 TR_DECLARE_OP(lookup_sparse_table_init);
@@ -357,7 +358,7 @@ static void register_operators(void)
     static const tr_op *const records[] = {
         &tr_op_record_send, &tr_op_record_recv, &tr_op_record_send_barrier, &tr_op_record_fetch_barrier, &tr_op_record_recv_wait,
         &tr_op_record_send_sets, &tr_op_record_listen_and_serv, &tr_op_record_exchange_deltas,
-        &tr_op_record_exchange_squares, &tr_op_record_keep_variables,
+        &tr_op_record_exchange_squares, &tr_op_record_expect_rows, &tr_op_record_keep_variables,
         &tr_op_record_lookup_sparse_table_init, &tr_op_record_lookup_sparse_table, &tr_op_record_lookup_sparse_table_grad,
         &tr_op_record_lookup_sparse_table_update, &tr_op_record_prefetch, &tr_op_record_pull_sparse, &tr_op_record_push_sparse,
         &tr_op_record_pushed_rows,

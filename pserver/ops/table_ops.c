@@ -1,4 +1,5 @@
-/* table_ops.c - the operators of sparse tables: lookup_sparse_table and its gradient, lookup_sparse_table_update, pushed_rows.
+/* table_ops.c - the operators of sparse tables: lookup_sparse_table and its gradient, expect_rows, lookup_sparse_table_update,
+ * pushed_rows.
  *
  * Their variable W holds an object (table_var.h), which lookup_sparse_table_init makes (table_init_op.c). Rows are looked up and updated
  * where it says: in its own table, in files, or in a job, whose servers have them. So a program that is run beside a training finds the
@@ -188,6 +189,26 @@ static const tr_grad_rule lookup_rule = {
     .op = "lookup_sparse_table_grad", .reads = {TR_IN(IDS), TR_DOUT(OUT)}, .makes = {TR_DIN(W)},
 };
 
+/* == expect_rows ========================================================================================= */
+
+enum { E_W, E_IDS };
+
+static const tr_op_proto expect_proto = {
+    .doc = "Says which rows of a table lookups will want soon. Rows that lie on disk are read meanwhile. It does nothing for other tables.",
+    .in = TR_SLOTS({"W", "the table", TR_SLOT_ANY_KIND}, {"Ids", "[...] int64; keys of the lookups"}),
+};
+
+static tr_status run_expect(const tr_run *io)
+{
+    const tr_tensor *ids = io->in[E_IDS];
+    tr_table_var    *tv;
+
+    TR_TRY(table_of(&tv, io, E_W, "expect_rows"));
+    if (ids->dtype != TR_INT64)
+        return tr_fail(TR_EDTYPE, "expect_rows: '%s' is %s; keys are int64", tr_run_in_name(io, E_IDS, 0), tr_dtype_name(ids->dtype));
+    return tv->table ? tr_table_expect(tv->table, ids->data, tr_tensor_count(ids)) : TR_OK;
+}
+
 /* == lookup_sparse_table_update ========================================================================== */
 
 enum { U_W, U_GRAD, U_NUMBERS };
@@ -330,5 +351,6 @@ TR_REGISTER_OP(lookup_sparse_table, .proto = &lookup_proto, .infer = infer_looku
                .key = TR_KEY_IN_SLOT, .key_slot = IDS);
 TR_REGISTER_OP(lookup_sparse_table_grad, .grad_of = &tr_op_record_lookup_sparse_table, .infer = infer_lookup_grad,
                .run = run_lookup_grad, .key = TR_KEY_IN_SLOT, .key_slot = G_DOUT, .inplace = {{G_DOUT, G_DW}}, .inplace_count = 1);
+TR_REGISTER_OP(expect_rows, .proto = &expect_proto, .run = run_expect, .has_effect = true);
 TR_REGISTER_OP(lookup_sparse_table_update, .proto = &update_proto, .run = run_update, .has_effect = true);
 TR_REGISTER_OP(pushed_rows, .proto = &pushed_proto, .infer = infer_pushed, .run = run_pushed, .has_effect = true, .io = TR_IO_PEERS);

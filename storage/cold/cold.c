@@ -81,6 +81,7 @@ void tr_cold_free(tr_cold *cold)
     if (!cold)
         return;
     tr_cold_snapshot_end(cold);
+    tr__cold_ahead_free(cold);
     tr_tag_index_free(cold->index);
     if (cold->file >= 0)
         close(cold->file);
@@ -177,7 +178,7 @@ tr_status tr__cold_begin_block(tr_cold *cold)
         cold->blocks++;
     else
         cold->free_count--;
-    cold->block[block] = (tr__cold_block){.is_used = true};
+    cold->block[block] = (tr__cold_block){.is_used = true, .life = is_new ? 0 : cold->block[block].life};
     const uint32_t last = cold->tail;
     cold->tail = block;
     if (last != TR__COLD_NONE && !cold->block[last].live && !cold->block[last].is_old)
@@ -188,7 +189,7 @@ tr_status tr__cold_begin_block(tr_cold *cold)
 
 void tr__cold_free_block(tr_cold *cold, uint32_t block)
 {
-    cold->block[block] = (tr__cold_block){0};
+    cold->block[block] = (tr__cold_block){.life = cold->block[block].life + 1};
     cold->free[cold->free_count++] = block;
     /* A file system that cannot give the room back keeps it for the next block. */
     (void)!fallocate(cold->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)tr__cold_block_place(cold, block),

@@ -14,6 +14,8 @@
  * Reads and writes pass the page cache by (O_DIRECT) where the file system can do so. Otherwise the cache would take as much memory
  * again, and it reads whole pages for each row anyway.
  *
+ * Look-ups that come soon may be announced, and find their records read (cold_ahead.c).
+ *
  * What must stay true: one thread makes all calls, except that another one may read the snapshot. The row of a key is in memory or
  * indexed here. It is both only between tr_cold_begin_move and tr_cold_end_move. */
 #pragma once
@@ -36,6 +38,7 @@ typedef struct tr_cold_report {
     uint64_t file_bytes;              /* of blocks in use */
     uint64_t index_bytes;
     uint64_t reads, read_bytes;       /* of single records, for look-ups */
+    uint64_t ahead;                   /* records that a look-up needed, and whose reads were begun before (tr_cold_expect) */
     uint64_t waited;                  /* nanoseconds that look-ups have waited for the disk */
     uint64_t written_bytes;           /* of rows and of records that were appended again */
     uint64_t tidied_bytes;            /* of these: appended again */
@@ -60,6 +63,8 @@ typedef tr_status (*tr_cold_row_fn)(void *payload, uint32_t record, const tr_slo
 /* Read those of these keys that are indexed, and call `each` once for every row, which is valid during the call. Keys whose slot is not
  * TR_SLOT_NONE are skipped. `each` may take the row out (tr_cold_take). TR_EFORMAT: a record is damaged. */
 tr_status tr_cold_fetch(tr_cold *cold, const int64_t *keys, const uint32_t *slots, int64_t n, tr_cold_row_fn each, void *payload);
+/* Begin to read what tr_cold_fetch will want. Without this call, or without memory for so many, it reads the records itself. */
+tr_status tr_cold_expect(tr_cold *cold, const int64_t *keys, const uint32_t *slots, int64_t n);
 /* Call `each` for all rows of one shard. */
 tr_status tr_cold_each_of_shard(tr_cold *cold, uint32_t shard, tr_cold_row_fn each, void *payload);
 

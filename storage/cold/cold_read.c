@@ -34,58 +34,74 @@ tr_status tr__cold_check_record(const tr_cold *cold, uint32_t record, const char
                    cold->folder, record);
 }
 
-/* -- some records at a time ---------------------------------------------------------------------------- */
+/* == some records at a time ========================================================================= */
 
-/* The whole pages around a record. Reads and memory are both aligned to pages. */
-static tr_file_read pages_of(const tr_cold *cold, uint32_t record, char *to)
+tr_file_read tr__cold_piece(const tr_cold *cold, uint32_t record, char *to)
 {
-    const uint64_t from = tr__cold_place(cold, record), first = from / TR__COLD_PAGE * TR__COLD_PAGE;
-    const uint64_t end = (from + cold->record_bytes + TR__COLD_PAGE - 1) / TR__COLD_PAGE * TR__COLD_PAGE;
-
-    return (tr_file_read){first, end - first, to};
+    return (tr_file_read){tr__cold_place(cold, record), cold->record_bytes, to};
 }
 
-static uint64_t most_pages(const tr_cold *cold)
+void tr__cold_count_reads(tr_cold *cold, const tr_file_read *reads, int64_t count)
 {
-    return (cold->record_bytes / TR__COLD_PAGE + 2) * TR__COLD_PAGE;
+    cold->report.reads += (uint64_t)count;
+    for (int64_t i = 0; i < count; i++)
+        cold->report.read_bytes += ((reads[i].at + reads[i].bytes - 1) / TR__COLD_PAGE - reads[i].at / TR__COLD_PAGE + 1) * TR__COLD_PAGE;
 }
 
 /* How many records are read at a time: enough to keep a disk busy, in little memory. */
 static uint64_t at_a_time(const tr_cold *cold, bool is_quiet)
 {
-    enum { MOST = 512, QUIET = 128, MEMORY = 4 << 20 };
-    const uint64_t fit = MEMORY / most_pages(cold), most = is_quiet ? QUIET : MOST;
+    enum { QUIET = 128, MEMORY = 4 << 20 };
+    const uint64_t fit = MEMORY / cold->record_bytes;
 
-    return fit < 1 ? 1 : fit < most ? fit : most;
+    return fit < 1 ? 1 : is_quiet && fit > QUIET ? QUIET : fit;
 }
 
-static tr_status read_some(tr_cold *cold, tr_file_read *reads, char *memory, const uint32_t *records, uint64_t count, bool is_quiet)
+/* Memory for some records at a time. */
+typedef struct reading {
+    char         *memory;
+    const char  **bytes;              /* of each record: in `memory`, or among those that were read ahead */
+    tr_file_read *reads;
+} reading;
+
+static tr_status read_some(tr_cold *cold, const reading *r, const uint32_t *records, uint64_t count, bool is_quiet)
 {
     const uint64_t begun = now();
-    uint64_t       bytes = 0;
+    int64_t        reads = 0;
 
     for (uint64_t i = 0; i < count; i++) {
-        reads[i] = pages_of(cold, records[i], memory + bytes);
-        bytes += reads[i].bytes;
+        char *to = r->memory + i * cold->record_bytes;
+        r->bytes[i] = is_quiet ? NULL : tr__cold_ahead_take(cold, records[i]);
+        if (!r->bytes[i])
+            r->reads[reads++] = tr__cold_piece(cold, records[i], to);
+        if (!r->bytes[i])
+            r->bytes[i] = to;
     }
-    TR_TRY(tr_file_reads_run(cold->file, cold->folder, reads, (int64_t)count));
+    TR_TRY(tr_file_reads_run(cold->file, cold->folder, r->reads, reads));
     if (is_quiet)
         return TR_OK;
-    cold->report.reads += count;
-    cold->report.read_bytes += bytes;
+    tr__cold_count_reads(cold, r->reads, reads);
+    cold->report.ahead += count - (uint64_t)reads;
     cold->report.waited += now() - begun;
     return TR_OK;
 }
 
-static tr_status hand_over(tr_cold *cold, const tr__cold_reading *what, const tr_file_read *reads, uint64_t from, uint64_t count)
+static tr_status hand_over(const tr_cold *cold, const tr__cold_reading *what, uint64_t at, const char *bytes)
 {
-    for (uint64_t i = 0; i < count; i++) {
-        const uint32_t     record = what->records[from + i];
-        const char        *bytes = reads[i].to + tr__cold_place(cold, record) % TR__COLD_PAGE;
-        const tr_slot_row *row = (const tr_slot_row *)(const void *)(bytes + sizeof(tr__cold_head));
-        TR_TRY(tr__cold_check_record(cold, record, bytes));
-        if (!what->wants || what->wants(what->wants_payload, from + i, row))
-            TR_TRY(what->each(what->payload, record, row));
+    const uint32_t     record = what->records[at];
+    const tr_slot_row *row = (const tr_slot_row *)(const void *)(bytes + sizeof(tr__cold_head));
+
+    TR_TRY(tr__cold_check_record(cold, record, bytes));
+    return !what->wants || what->wants(what->wants_payload, at, row) ? what->each(what->payload, record, row) : TR_OK;
+}
+
+static tr_status read_all(tr_cold *cold, const tr__cold_reading *what, const reading *r, uint64_t most)
+{
+    for (uint64_t from = 0; from < what->count; from += most) {
+        const uint64_t count = what->count - from < most ? what->count - from : most;
+        TR_TRY(read_some(cold, r, what->records + from, count, what->is_quiet));
+        for (uint64_t i = 0; i < count; i++)
+            TR_TRY(hand_over(cold, what, from + i, r->bytes[i]));
     }
     return TR_OK;
 }
@@ -93,26 +109,24 @@ static tr_status hand_over(tr_cold *cold, const tr__cold_reading *what, const tr
 tr_status tr__cold_read(tr_cold *cold, const tr__cold_reading *what)
 {
     const uint64_t most = at_a_time(cold, what->is_quiet), room = most < what->count ? most : what->count;
-    char          *memory = aligned_alloc(TR__COLD_PAGE, (room + !room) * most_pages(cold));
-    tr_file_read  *reads = malloc((room + 1) * sizeof *reads);
-    tr_status      status = TR_OK;
+    const reading  r = {malloc(room * cold->record_bytes + 1), malloc((room + 1) * sizeof *r.bytes), malloc((room + 1) * sizeof *r.reads)};
+    tr_status      status;
 
-    if (!memory || !reads)
+    if (!what->is_quiet)
+        tr__cold_ahead_settle(cold, what->records, what->count);
+    if (!r.memory || !r.bytes || !r.reads)
         status = tr_fail(TR_ENOMEM, "cold rows: no memory to read %llu records", (unsigned long long)room);
-    for (uint64_t from = 0; from < what->count && status == TR_OK; from += most) {
-        const uint64_t count = what->count - from < most ? what->count - from : most;
-        status = read_some(cold, reads, memory, what->records + from, count, what->is_quiet);
-        if (status == TR_OK)
-            status = hand_over(cold, what, reads, from, count);
-    }
-    free(reads);
-    free(memory);
+    else
+        status = read_all(cold, what, &r, most);
+    free(r.memory);
+    free(r.bytes);
+    free(r.reads);
     return status;
 }
 
 /* == by key ========================================================================================= */
 
-static int by_record(const void *a, const void *b)
+int tr__cold_by_record(const void *a, const void *b)
 {
     const tr_tag_candidate *x = a, *y = b;
 
@@ -152,7 +166,7 @@ static tr_status read_candidates(tr_cold *cold, uint64_t found, tr_cold_row_fn e
         free(records);
         return tr_fail(TR_ENOMEM, "cold rows: no memory to read %llu records", (unsigned long long)found);
     }
-    qsort(cold->found, found, sizeof *cold->found, by_record);
+    qsort(cold->found, found, sizeof *cold->found, tr__cold_by_record);
     for (uint64_t i = 0; i < found; i++)
         if (!i || cold->found[i].record != cold->found[i - 1].record) {
             first[count] = i;

@@ -1,8 +1,9 @@
 /* cold_state.h - the inside of cold rows, shared by cold.c (life, blocks of the file), cold_attach.c, cold_file.c, cold_read.c,
- * cold_write.c and cold_snapshot.c. */
+ * cold_write.c, cold_ahead.c and cold_snapshot.c. */
 #pragma once
 
 #include "storage/cold/cold.h"
+#include "storage/cold/file_reads.h"
 
 #include <pthread.h>
 
@@ -29,6 +30,7 @@ typedef struct tr__cold_block {
     uint32_t live;                    /* records that are indexed or held */
     bool     is_used;                 /* else it is free */
     bool     is_old;                  /* a snapshot that is being read may need its records */
+    uint32_t life;                    /* counts how often the block became free: what was read of it before is of no use */
 } tr__cold_block;
 
 /* Records of a shard that were indexed when the snapshot began, and have been taken since. */
@@ -62,6 +64,7 @@ struct tr_cold {
     tr_tag_candidate  *found;         /* memory of look-ups */
     uint64_t           found_capacity;
     tr__cold_snapshot *snapshot;      /* while it is read; else NULL */
+    struct tr__cold_ahead *ahead;     /* records that are read before they are needed; NULL: never one */
     tr_cold_report     report;        /* what has happened */
 };
 
@@ -112,6 +115,21 @@ typedef struct tr__cold_reading {
     bool              is_quiet;       /* not counted as look-ups, and few at a time */
 } tr__cold_reading;
 tr_status tr__cold_read(tr_cold *cold, const tr__cold_reading *what);
+
+/* The piece of the file that has a record. */
+tr_file_read tr__cold_piece(const tr_cold *cold, uint32_t record, char *to);
+/* Count reads of records for the report. */
+void      tr__cold_count_reads(tr_cold *cold, const tr_file_read *reads, int64_t count);
+/* Order tr_tag_candidates by their records, for qsort. */
+int       tr__cold_by_record(const void *a, const void *b);
+
+/* -- cold_ahead.c -- */
+
+void      tr__cold_ahead_free(tr_cold *cold);
+/* If one of these records is being read ahead, wait for all that are. */
+void      tr__cold_ahead_settle(tr_cold *cold, const uint32_t *records, uint64_t count);
+/* The bytes of a record that was read ahead, which are given once and are there until tr_cold_expect is called again; NULL: it was not. */
+const char *tr__cold_ahead_take(tr_cold *cold, uint32_t record);
 
 /* -- cold_attach.c -- */
 

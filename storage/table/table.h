@@ -71,6 +71,9 @@ tr_status tr_table_pull_places(tr_table *table, void *out, uint32_t *slots, cons
 /* The same as before the last update; the keys must be distinct. Rows that this update made have their first values. */
 tr_status tr_table_pull_before(tr_table *table, void *out, const int64_t *keys, int64_t n);
 
+/* Look-ups of these keys come soon: begin to read those of their rows that lie on disk. It changes no result. */
+tr_status tr_table_expect(tr_table *table, const int64_t *keys, int64_t n);
+
 /* -- an update ---------------------------------------------------------------------------------------- */
 
 /* Begin an update. Steps are numbered from 1 and ascend. */

@@ -96,6 +96,7 @@ void tr_table_describe_disk(tr_table_disk *out, const tr_table *table)
         .found_in_memory = (int64_t)report.found_hot,
         .reads = (int64_t)report.cold.reads,
         .read_bytes = (int64_t)report.cold.read_bytes,
+        .reads_ahead = (int64_t)report.cold.ahead,
         .written_bytes = (int64_t)report.cold.written_bytes,
         .wait_microseconds = (int64_t)(report.cold.waited / 1000),
     };

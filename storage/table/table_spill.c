@@ -355,15 +355,23 @@ static tr_status reserve_call(tr__spill *s, int64_t n)
     return TR_OK;
 }
 
-static tr_status bring(tr_table *t, const int64_t *keys, int64_t n)
+/* Find the slots of the keys that are hot. */
+static tr_status find_hot(tr_table *t, const int64_t *keys, int64_t n)
 {
     enum { MIN_KEYS = 1024 };
+
+    TR_TRY(reserve_call(t->spill, n));
+    tr_parallel_range(n, MIN_KEYS, find_range, &(search){t, t->spill->slots, keys});
+    return TR_OK;
+}
+
+static tr_status bring(tr_table *t, const int64_t *keys, int64_t n)
+{
     tr__spill *s = t->spill;
     uint64_t   missing = 0;
 
-    TR_TRY(reserve_call(s, n));
+    TR_TRY(find_hot(t, keys, n));
     TR_TRY(reserve_slots(s, tr_slots_used(t->slots) + (uint64_t)n));
-    tr_parallel_range(n, MIN_KEYS, find_range, &(search){t, s->slots, keys});
     s->call = s->call + 1 == PINNED ? 1 : s->call + 1;
     for (int64_t i = 0; i < n; i++)
         if (s->slots[i] == TR_SLOT_NONE)
@@ -398,6 +406,24 @@ tr_status tr__spill_bring(tr_table *table, const int64_t *keys, int64_t n)
     TR_TRY(tr__spill_begin(table, keys, n));
     tr__spill_end(table);
     return TR_OK;
+}
+
+/* Rows that are hot stay so until the hand has passed twice. */
+tr_status tr_table_expect(tr_table *table, const int64_t *keys, int64_t n)
+{
+    tr__spill *s = table->spill;
+
+    if (!s)
+        return TR_OK;
+    pthread_mutex_lock(&s->lock);
+    tr_status status = find_hot(table, keys, n);
+    for (int64_t i = 0; i < n && status == TR_OK; i++)
+        if (s->slots[i] != TR_SLOT_NONE && s->used[s->slots[i]] != PINNED)
+            s->used[s->slots[i]] = s->call;
+    if (status == TR_OK)
+        status = tr_cold_expect(s->cold, keys, s->slots, n);
+    pthread_mutex_unlock(&s->lock);
+    return status;
 }
 
 /* == all rows ========================================================================================== */

@@ -175,6 +175,62 @@ TEST(a_forked_child_is_refused)
     tr_cold_free(cold);
 }
 
+/* Announce these rows, and let them be looked up. Returns how many look-ups found their record read. */
+static uint64_t announce(tr_cold *cold, int first, int n)
+{
+    int64_t        keys[ROWS];
+    int            found = 0;
+    tr_cold_report before, after;
+
+    for (int i = 0; i < n; i++)
+        keys[i] = row_of(first + i)->key;
+    tr_cold_get_report(cold, &before);
+    EXPECT_OK(tr_cold_expect(cold, keys, NULL, n));
+    EXPECT_OK(tr_cold_fetch(cold, keys, NULL, n, compare, &found));
+    assert_int_equal(found, n);
+    tr_cold_get_report(cold, &after);
+    assert_int_equal(after.reads - before.reads, n);
+    return after.ahead - before.ahead;
+}
+
+TEST(announced_rows_are_read_once_and_ahead)
+{
+    tr_cold  *cold = make_store("build");
+    uint32_t  records[ROWS];
+
+    EXPECT_OK(tr_cold_expect(cold, &row_of(0)->key, NULL, 1));                 /* of no rows */
+    EXPECT_OK(store(cold, 0, ROWS, records));
+    assert_in_range(announce(cold, 0, 100), 95, 100);  /* some find no cell */
+    assert_int_equal(announce(cold, 100, 1), 1);
+    assert_in_range(announce(cold, 0, ROWS), ROWS - 25, ROWS);
+    EXPECT_OK(tr_cold_expect(cold, &row_of(7)->key, NULL, 1));                 /* nobody comes */
+    tr_cold_free(cold);
+}
+
+/* What was read of a block that has other records now is of no use. */
+TEST(what_was_read_ahead_of_a_block_that_is_free_is_forgotten)
+{
+    tr_cold  *cold = make_store("build");
+    uint32_t  records[ROWS], again[ROWS];
+    int64_t   keys[ROWS];
+    const int n = (int)cold->per_block;
+
+    EXPECT_OK(store(cold, 0, 2 * n, records));         /* the second block is the tail */
+    for (int i = 0; i < n; i++)
+        keys[i] = row_of(i)->key;
+    EXPECT_OK(tr_cold_expect(cold, keys, NULL, n));
+    for (int i = 0; i < n; i++) {
+        tr_cold_take(cold, row_of(i)->key, records[i]);
+        tr_cold_drop(cold, records[i]);
+    }
+    for (int i = 0; i < n; i++)
+        row_of(i)->last = 5;                           /* other contents under the same numbers */
+    EXPECT_OK(store(cold, 0, n, again));
+    assert_int_equal(again[0], records[0]);
+    assert_int_equal(count_found(cold), 2 * n);
+    tr_cold_free(cold);
+}
+
 TEST(reads_beyond_the_end_of_a_file_fail)
 {
     FILE        *file = tmpfile();
@@ -187,6 +243,15 @@ TEST(reads_beyond_the_end_of_a_file_fail)
     assert_memory_equal(to[1], "89abcdef01234567", 16);
     reads[1].at = 20;
     EXPECT_FAIL(TR_EIO, "'it': it ends too early", tr_file_reads_run(fileno(file), "it", reads, 3));
+    tr_file_reads later = {.file = fileno(file), .reads = reads, .count = 3};
+    tr_file_reads_begin(&later);
+    assert_false(tr_file_reads_wait(&later));
+    reads[1].at = 8;
+    tr_file_reads_begin(&later);
+    assert_true(tr_file_reads_wait(&later) && tr_file_reads_are_done(&later));
+    reads[0].bytes = 0;
+    EXPECT_OK(tr_file_reads_run(fileno(file), "it", reads, 1));
+    assert_int_equal(later.error, 0);
     fclose(file);
 }
 
@@ -198,6 +263,8 @@ int main(void)
         cmocka_unit_test(a_full_disk_is_an_error_that_names_the_folder),
         cmocka_unit_test(a_damaged_record_is_an_error_and_not_a_row),
         cmocka_unit_test(a_forked_child_is_refused),
+        cmocka_unit_test(announced_rows_are_read_once_and_ahead),
+        cmocka_unit_test(what_was_read_ahead_of_a_block_that_is_free_is_forgotten),
         cmocka_unit_test(reads_beyond_the_end_of_a_file_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,36 +58,73 @@ static tr_status declare(tr_program *to, tr_program *from, const char *name)
     return tr_var_desc_set_shape(var, known->shape.rank, known->shape.dim);
 }
 
-static tr_status fill_ahead(tr_program *ahead, tr_program *program, const tr_op_desc *op, int feed_count, const char *const *feeds)
+/* Append an operator, which the block owns, also on failure. */
+static tr_status append(tr_program *to, tr_op_desc *op)
 {
-    for (int i = 0; i < feed_count; i++)
-        TR_TRY(declare(ahead, program, feeds[i]));
+    const tr_status status = tr_block_insert_op(tr_program_block(to, 0), -1, op);
+
+    if (status != TR_OK)
+        tr_op_desc_free(op);
+    return status;
+}
+
+/* A trainer asks for the rows of all of its lookups at once. */
+static tr_status append_prefetch(tr_program *ahead, tr_program *program, const tr_op_desc *op)
+{
     for (int i = 0; i < tr_op_desc_input_count(op, "X"); i++)
         TR_TRY(declare(ahead, program, tr_op_desc_input(op, "X", i)));
     tr_op_desc *copy = tr__op_desc_clone(op);
     tr_op_desc_set_int(copy, "is_next", 1, TR_ATTR_BOOL);
-    const tr_status status = tr_block_insert_op(tr_program_block(ahead, 0), -1, copy);
-    if (status != TR_OK)
-        tr_op_desc_free(copy);
-    return status;
+    return append(ahead, copy);
+}
+
+static tr_status append_expect(tr_program *ahead, tr_program *program, const char *table, const char *keys)
+{
+    TR_TRY(declare(ahead, program, keys));
+    tr_var_desc *var = tr__block_var(tr_program_block(ahead, 0), table);
+    tr_op_desc  *op = var ? tr_op_desc_new("expect_rows") : NULL;
+    if (!op)
+        return tr_fail(TR_ENOMEM, "no memory for the program that looks ahead");
+    tr_var_desc_set_kind(var, TR_KIND_RAW);
+    tr_var_desc_set_persistable(var, true);
+    tr_op_desc_set_input(op, "W", 1, &table);
+    tr_op_desc_set_input(op, "Ids", 1, &keys);
+    return append(ahead, op);
+}
+
+static tr_status fill_ahead(tr_program *ahead, tr_program *program, int feed_count, const char *const *feeds)
+{
+    const tr_op_desc *prefetch = find_prefetch(program);
+    tr_block         *block = tr_program_block(program, 0);
+
+    for (int i = 0; i < feed_count; i++)
+        TR_TRY(declare(ahead, program, feeds[i]));
+    for (int i = 0; prefetch && i < tr_op_desc_input_count(prefetch, "X"); i++)
+        if (!is_fed(tr_op_desc_input(prefetch, "X", i), feed_count, feeds))
+            return TR_OK;
+    if (prefetch)
+        return append_prefetch(ahead, program, prefetch);
+    for (int i = 0; i < tr_block_op_count(block); i++) {
+        const tr_op_desc *op = tr_block_op_at(block, i);
+        if (strcmp(tr_op_desc_type(op), "lookup_sparse_table"))
+            continue;
+        const char *keys = tr_op_desc_input(op, "Ids", 0);
+        if (is_fed(keys, feed_count, feeds))
+            TR_TRY(append_expect(ahead, program, tr_op_desc_input(op, "W", 0), keys));
+    }
+    return TR_OK;
 }
 
 tr_status tr_step_ahead(tr_program **out, tr_program *program, int feed_count, const char *const *feeds)
 {
-    const tr_op_desc *op = find_prefetch(program);
+    tr_program *ahead = tr_program_new();
 
     *out = NULL;
-    for (int i = 0; op && i < tr_op_desc_input_count(op, "X"); i++)
-        if (!is_fed(tr_op_desc_input(op, "X", i), feed_count, feeds))
-            return TR_OK;
-    if (!op)
-        return TR_OK;
-    *out = tr_program_new();
-    const tr_status status = *out ? fill_ahead(*out, program, op, feed_count, feeds)
-                                  : tr_fail(TR_ENOMEM, "no memory for the program that looks ahead");
-    if (status != TR_OK) {
-        tr_program_free(*out);
-        *out = NULL;
-    }
+    const tr_status status = ahead ? fill_ahead(ahead, program, feed_count, feeds)
+                                   : tr_fail(TR_ENOMEM, "no memory for the program that looks ahead");
+    if (status == TR_OK && tr_block_op_count(tr_program_block(ahead, 0)))
+        *out = ahead;
+    else
+        tr_program_free(ahead);
     return status;
 }

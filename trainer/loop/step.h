@@ -18,9 +18,10 @@ TR_API tr_status tr_step_begin(bool *stops, tr_checkpoint_manager *manager, tr_j
  * line and the log; other values say nothing. */
 TR_API void tr_step_end(tr_job *job, tr_dtype dtype, int64_t count, const void *loss);
 
-/* Make the program that announces which rows of sparse tables the next step wants: the operator prefetch of a trainer's program alone. It
- * declares these feeds of the trainer's program, and the variables that the operator reads. *out is NULL if the program has no such
- * operator, or the operator reads a variable that is not among the feeds. With `feeds` NULL the caller feeds what the operator reads. */
+/* Make the program that announces which rows of sparse tables the next step wants. Of a trainer's program it has the operator prefetch, of
+ * others expect_rows for each lookup of a table (lookup_sparse_table). It declares these feeds of the program, and the variables that its
+ * operators read. *out is NULL if there are none, or if a trainer's prefetch reads a variable that is not among the feeds; other lookups of
+ * such a variable are left out. With `feeds` NULL the caller feeds what the operators read. */
 TR_API tr_status tr_step_ahead(tr_program **out, tr_program *program, int feed_count, const char *const *feeds);
 
 #ifdef __cplusplus

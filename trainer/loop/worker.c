@@ -8,6 +8,7 @@
 #include "framework/base/memory.h"
 #include "framework/programs/program.h"
 #include "framework/tensors/scope.h"
+#include "storage/table/table_var.h"
 #include "trainer/loop/step.h"
 
 enum { SEED_OF_WORKER = 1000003 };    /* each worker draws its own random numbers; the first draws those of a single worker */
@@ -57,12 +58,23 @@ static tr_status make_own(tr_worker *worker, tr_program *program, tr_scope *scop
     return TR_OK;
 }
 
+/* Is it of use to announce rows: do they come from servers, or from disk? */
+static bool has_distant_rows(const tr_worker *worker)
+{
+    tr_block *block = tr_program_block(worker->program, 0);
+    bool      has = worker->job != NULL;
+
+    for (int i = 0; !has && i < tr_block_var_count(block); i++)
+        has = tr_table_var_place(tr_scope_find(worker->scope, tr_var_desc_name(tr_block_var_at(block, i)))).spill != NULL;
+    return has;
+}
+
 /* Prepare to ask for the rows of the next batch. */
 static tr_status make_ahead(tr_worker *worker, const tr_dataset *data)
 {
     const int count = tr_batch_feed_count(worker->batch);
 
-    if (worker->job)
+    if (has_distant_rows(worker))
         TR_TRY(tr_step_ahead(&worker->ahead_program, worker->program, count, worker->feed_name));
     if (!worker->ahead_program)
         return TR_OK;

@@ -1,4 +1,4 @@
-"""Batches of a trainer in a job: their weight, and the announcement of the next one."""
+"""Batches: their weight in a job, and the announcement of the next one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import numpy as np
 
 from ..job.session import session
 from ..native.errors import InvalidArgumentError
+from ..program import default_main_program
 from ..reader.ahead import owned
+from ..run.scopes import global_scope
+from .announced import Announcer
 
 
 def set_batch_weight(weight: float | None) -> None:
@@ -36,8 +39,9 @@ def prefetch(feed: dict[str, Any]) -> None:
     """Announce the feed of the run after the next one, so that its rows of sparse tables come in time.
 
     ``feed`` is the dict of arrays that ``Executor.run`` will get. The rows are asked for when the next step's gradients are sent, and come
-    with its update; the keys are sorted while the servers work. Keys that were not announced are asked for when their step begins. The call
-    has no effect without a sparse table.
+    with its update; the keys are sorted while the servers work. Keys that were not announced are asked for when their step begins. Rows
+    that lie on disk (``embedding(spill=)``) are read from now on, on servers and in one process, where ``feed`` is that of the default main
+    program in the global scope. The call has no effect without a sparse table.
 
     ``prefetched`` does this for a loop over feeds.
 
@@ -48,6 +52,19 @@ def prefetch(feed: dict[str, Any]) -> None:
         raise TypeError(f"prefetch takes a feed, a dict by names, got {feed!r}")
     if session.training is not None:
         session.training.prefetch(feed)
+        return
+    announcer = _announcer_here()
+    if all(name in feed for name in announcer.names):
+        announcer.announce(feed)
+
+
+def _announcer_here() -> Announcer:
+    """Return the announcer of the default main program in the global scope. The program keeps it."""
+    program, scope = default_main_program(), global_scope()
+    announcer: Announcer | None = program._announcer
+    if announcer is None or announcer.revision != program.desc.revision or announcer.scope is not scope:
+        announcer = program._announcer = Announcer(program, scope)
+    return announcer
 
 
 def prefetched(feeds: Iterable[Any], feed_of: Callable[[Any], dict[str, Any]] = lambda item: item) -> Iterator[Any]:

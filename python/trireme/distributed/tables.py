@@ -19,10 +19,11 @@ class TableDisk:
     """What lies on disk of a table with ``memory`` and ``spill`` (layers.embedding). ``str(disk)`` is one line.
 
     ``rows`` rows lie in a file of ``file_bytes``. Look-ups and updates used ``looked_up`` keys; ``found_in_memory`` of them had a row in
-    memory. ``reads`` rows were read; that took ``read_bytes`` of the disk and ``wait_seconds``. ``written_bytes`` were written.
+    memory. ``reads`` rows were read, which took ``read_bytes`` of the disk; ``reads_ahead`` of them were announced (``prefetch``) and used
+    later. Steps waited ``wait_seconds`` for all reads. ``written_bytes`` were written.
 
-    >>> print(fluid.distributed.TableDisk(900, 140_000, 4000, 3000, 1000, 4_096_000, 150_000, 0.02))
-    900 rows in 0.1 MB of disk; 75.0 % of 4000 keys found in memory; 1000 reads (4.1 MB) waited 0.02 s; 0.1 MB written
+    >>> print(fluid.distributed.TableDisk(900, 140_000, 4000, 3000, 1000, 4_096_000, 950, 150_000, 0.02))
+    900 rows in 0.1 MB of disk; 75.0 % of 4000 keys found in memory; 1000 reads (4.1 MB), 950 ahead, waited 0.02 s; 0.1 MB written
     """
 
     rows: int
@@ -31,13 +32,15 @@ class TableDisk:
     found_in_memory: int
     reads: int
     read_bytes: int
+    reads_ahead: int
     written_bytes: int
     wait_seconds: float
 
     def __str__(self) -> str:
         found, file = 100 * (self.found_in_memory / max(self.looked_up, 1)), self.file_bytes / 1e6
         return (f"{self.rows} rows in {file:.1f} MB of disk; {found:.1f} % of {self.looked_up} keys found in memory; {self.reads} reads "
-                f"({self.read_bytes / 1e6:.1f} MB) waited {self.wait_seconds:.2f} s; {self.written_bytes / 1e6:.1f} MB written")
+                f"({self.read_bytes / 1e6:.1f} MB), {self.reads_ahead} ahead, waited {self.wait_seconds:.2f} s; "
+                f"{self.written_bytes / 1e6:.1f} MB written")
 
 
 @dataclass(frozen=True)
@@ -151,8 +154,8 @@ def _disk_of(scope: Scope, name: str, server: int) -> TableDisk | None:
     check(lib.tr_table_get_disk(out, scope._native.ptr, name_chars(name), server))
     if not out.looked_up:
         return None
-    return TableDisk(out.rows, out.file_bytes, out.looked_up, out.found_in_memory, out.reads, out.read_bytes, out.written_bytes,
-                     out.wait_microseconds / 1e6)
+    return TableDisk(out.rows, out.file_bytes, out.looked_up, out.found_in_memory, out.reads, out.read_bytes, out.reads_ahead,
+                     out.written_bytes, out.wait_microseconds / 1e6)
 
 
 def table_report(program: Program | None = None, scope: Scope | None = None) -> TableReports:

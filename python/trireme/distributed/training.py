@@ -20,13 +20,14 @@ from ..job.job import Job
 from ..job.session import session
 from ..native.dtypes import FROM_NUMPY
 from ..native.errors import InvalidArgumentError, NotFoundError, UnsupportedError, check
-from ..native.names import name_chars, take_bytes
+from ..native.names import name_chars
 from ..native.precision import precision_name
 from ..native.tensor import samples_of_batch
 from ..native.scope import Scope
 from ..program import Program
 from ..program.op_view import text_of
 from ..run.runner import Runner
+from .announced import Announcer
 from .checkpoint_manager import manager_of
 from .fetched import Fetched, hand_out
 from .first_feeds import FirstFeeds
@@ -60,7 +61,7 @@ class Training:
             raise InvalidArgumentError(f"the program was transpiled for {len(self.result.servers)} servers, "
                                        f"the job has {job.servers}")
         self.program = self.result.trainer
-        self.ahead = _ahead_of(self.program)
+        self._announcer = Announcer(self.program, scope)
         self._executor: Any = None
         self.revision = program.desc.revision
         self.is_behind = False                         # steps were made without a gradient, and their parameters are not here
@@ -186,13 +187,12 @@ class Training:
     # -- each step ------------------------------------------------------------------------------------------------
 
     def prefetch(self, feed: dict[str, Any]) -> None:
-        if self.ahead is None or self.replay is not None:
+        if self.replay is not None:
             return
-        names = self.ahead.global_block().ops[0].input("X")
-        for name in names:
+        for name in self._announcer.names:
             if name not in feed:
                 raise NotFoundError(f"prefetch: the feed has no {name!r}, the keys of a sparse table")
-        self._run(self.ahead, {name: feed[name] for name in names})
+        self._announcer.announce(feed)
 
     def take_fed(self, feed: dict[str, Any]) -> dict[str, Any]:
         """Set what is fed into variables of the servers, as a script sets them. Return the rest of the feed."""
@@ -294,18 +294,6 @@ def _set_zeros(scope: Scope, program: Program, name: str) -> None:
     var = program.global_block().var(name)
     assert var.dtype is not None                       # the servers have such a variable, so its type is known
     scope.var(name).get_tensor().set(np.zeros([dim if dim > 0 else 1 for dim in var.desc.shape()], var.dtype.dtype))
-
-
-def _ahead_of(program: Program) -> Program | None:
-    """Return the program that announces the next step's keys. None: no table's keys are fed."""
-    ahead, data, size = ffi.new("tr_program **"), ffi.new("void **"), ffi.new("size_t *")
-    check(lib.tr_step_ahead(ahead, program.desc._native.ptr, 0, ffi.NULL))
-    if ahead[0] == ffi.NULL:
-        return None
-    status = lib.tr_program_serialize(data, size, ahead[0])
-    lib.tr_program_free(ahead[0])
-    check(status)
-    return Program.parse_from_string(take_bytes(data, size))
 
 
 def facts_of(result: Transpiled, first: dict[str, str], own: Iterable[str] = ()) -> list[tuple[str, str]]:

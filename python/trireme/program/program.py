@@ -46,6 +46,7 @@ class Program(Uncopied):
         self._lock = new_lock_of(self)                # held while it runs
         self._is_distributed = False
         self._readers: list[Any] = []                  # py_reader.PyReader: each run takes a batch of them
+        self._announcer: Any = None                    # of the rows that its next run will look up
         self._transpiled: Any = None                   # what DistributeTranspiler made, of a trainer's program
         self._seen_by_job = -1                         # revision at which a job has looked whether it is a training
         self._is_servers = False                       # what DistributeTranspiler made for a server
