@@ -74,18 +74,22 @@ typedef struct tr__rows_transfer {
     bool            is_new;           /* put the rows into the cache when they come */
 } tr__rows_transfer;
 
+enum { TR__TRANSFERS = 4 };
+
 typedef struct tr__job_table {
     char        *name;
     tr_dtype     dtype;
     int64_t      width, row_bytes;
     bool         is_pushed;           /* in the present step */
-    tr__rows_transfer transfer[3];
+    tr__rows_transfer transfer[TR__TRANSFERS];
     tr__rows_transfer *pull, *next, *push; /* three of `transfer`; next: for the next step */
+    tr__rows_transfer *later;         /* the fourth: keys of the step after the present one (or, between steps, after the next one) */
     bool         is_prefetched;       /* `pull` has the keys that the lookups of this step need */
     int64_t      taken;               /* how many of these keys lookups of this step have used */
     bool         next_is_asked;       /* the rows of `next` are here, or on their way */
-    tr__keys     following;           /* keys of the step after the present one (or, between steps, after the next one) */
-    bool         has_following;
+    bool         has_later;           /* `later` has keys, */
+    bool         is_expected;         /* which are in order, and the servers know them */
+    bool         is_on_disk;          /* servers have rows on disk, and want to know later keys */
     tr_row_cache *cache;              /* kept rows, or NULL */
     tr_geo_rows  *geo;                /* mode geo: this trainer's own copy; else NULL */
 } tr__job_table;

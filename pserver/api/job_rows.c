@@ -1,7 +1,7 @@
 /* job_rows.c - sparse tables in a trainer's step: rows are pulled, and gradients of rows are pushed.
  *
  * The caller's thread merges duplicate keys and sorts keys by server. The communication thread only moves what lies ready. Each table has
- * memory for two pulls and one push under way. */
+ * memory for the keys of three steps, and for one push. */
 #include "pserver/api/job_rows.h"
 
 #include "kernels/math/tools/cast.h"
@@ -91,6 +91,8 @@ static tr_status sort_asked(const tr_job *job, int table, tr__rows_transfer *tra
             return copy_sorted(transfer, servers, t->pull);
         if (is_asked(t->next, asked->count, asked->key))
             return copy_sorted(transfer, servers, t->next);
+        if (t->is_expected && is_asked(t->later, asked->count, asked->key))
+            return copy_sorted(transfer, servers, t->later);
     }
     return sort_keys(transfer, servers, asked->key, asked->count);
 }
@@ -157,25 +159,34 @@ static tr_status split_known(tr_job *job, tr__job_table *t, tr__rows_transfer *t
     return TR_OK;
 }
 
-/* Ask the servers for the rows of these keys, except for rows in the cache. The questions for several tables gather, and leave with
+/* Put the distinct keys of a request into the order of servers. */
+static tr_status order_keys(tr_job *job, int table, tr__rows_transfer *transfer)
+{
+    TR_TRY(tr_job_wait(job, transfer->ticket));
+    TR_TRY(sort_asked(job, table, transfer));
+    transfer->at = transfer->place;
+    TR_TRY(tr_buffer_reserve(&transfer->keys, &transfer->keys_capacity, transfer->set.count, sizeof *transfer->keys));
+    for (uint32_t i = 0; i < transfer->set.count; i++)
+        transfer->keys[transfer->place[i]] = transfer->set.keys[i];
+    return TR_OK;
+}
+
+/* Ask the servers for the rows of these keys, which are in order, except for rows in the cache. The questions for several tables gather, and leave with
  * tr_job_flush or a wait. `keeps`: put the answers into the cache. Without it the cache is not read either. */
 static tr_status ask(tr_job *job, int table, tr__rows_transfer *transfer, bool keeps)
 {
     tr__job_table *t = &job->tables.item[table];
 
     TR_TRY(tr_job_wait(job, transfer->ticket));
-    TR_TRY(sort_asked(job, table, transfer));
     const uint32_t different = transfer->set.count;
     transfer->step = (uint64_t)job->step;
     transfer->clock = UINT64_MAX;
     const bool splits = t->geo || (keeps && t->cache);
     transfer->is_new = keeps && splits;
-    transfer->at = transfer->place;
-    TR_TRY(tr_buffer_reserve(&transfer->keys, &transfer->keys_capacity, different, sizeof *transfer->keys));
     TR_TRY(tr_buffer_reserve(&transfer->rows, &transfer->rows_capacity, different * (uint64_t)t->row_bytes, 1));
     if (splits)
         TR_TRY(split_known(job, t, transfer));
-    for (uint32_t i = 0; i < different; i++)
+    for (uint32_t i = 0; splits && i < different; i++)
         transfer->keys[transfer->at[i]] = transfer->set.keys[i];
     transfer->call = (tr_client_rows){.table = (uint32_t)table, .first = splits ? transfer->missing : transfer->first,
                                       .keys = transfer->keys, .to = transfer->rows, .row_bytes = (uint64_t)t->row_bytes,
@@ -205,6 +216,7 @@ tr_status tr__job_prefetch_gather(tr_job *job, int table, int64_t count, const i
     } else {
         t->next_is_asked = false;
         TR_TRY(keep_keys(&t->pull->asked, count, keys));
+        TR_TRY(order_keys(job, table, t->pull));
         TR_TRY(ask(job, table, t->pull, true));
     }
     t->is_prefetched = true;
@@ -219,15 +231,33 @@ tr_status tr_job_prefetch(tr_job *job, int table, int64_t count, const int64_t *
     return tr_job_flush(job);
 }
 
-tr_status tr_job_prefetch_next(tr_job *job, int table, int64_t count, const int64_t *keys)
+/* Servers with rows on disk begin to read now. Others need not know: the keys are sorted while they work (tr__job_tables_ended). */
+tr_status tr__job_prefetch_next_gather(tr_job *job, int table, int64_t count, const int64_t *keys)
 {
     TR_TRY(check_call(job, table, count, "tr_job_prefetch_next"));
     tr__job_table *t = &job->tables.item[table];
 
-    t->has_following = false;
-    TR_TRY(keep_keys(&t->following, count, keys));
-    t->has_following = true;
-    return TR_OK;
+    t->has_later = t->is_expected = false;
+    TR_TRY(tr_job_wait(job, t->later->ticket));
+    TR_TRY(keep_keys(&t->later->asked, count, keys));
+    t->has_later = true;
+    if (!t->is_on_disk)
+        return TR_OK;
+    TR_TRY(order_keys(job, table, t->later));
+    t->is_expected = true;
+    t->later->call = (tr_client_rows){.table = (uint32_t)table, .first = t->later->first, .keys = t->later->keys};
+    return tr__job_call(job, &(tr__command){.head = {TR__EXPECT_ROWS}, .expect_rows = &t->later->call}, &t->later->ticket);
+}
+
+bool tr__job_is_on_disk(const tr_job *job, int table)
+{
+    return job->tables.item[table].is_on_disk;
+}
+
+tr_status tr_job_prefetch_next(tr_job *job, int table, int64_t count, const int64_t *keys)
+{
+    TR_TRY(tr__job_prefetch_next_gather(job, table, count, keys));
+    return tr__job_is_on_disk(job, table) ? tr_job_flush(job) : TR_OK;
 }
 
 /* The servers answer after they have applied the step. Meanwhile the keys are sorted here. The questions leave with the pull of the
@@ -245,13 +275,15 @@ tr_status tr__job_tables_ended(tr_job *job)
         t->is_pushed = t->is_prefetched = t->next_is_asked = false;
         if (t->geo)
             tr_geo_rows_forget(t->geo);
-        if (!t->has_following || is_late)
+        if (!t->has_later || is_late)
             continue;
-        const tr__keys following = t->following;
-        t->following = t->next->asked;
-        t->next->asked = following;
-        t->has_following = false;
-        TR_TRY(ask(job, i, t->next, true));
+        tr__rows_transfer *next = t->later;
+        t->later = t->next;
+        t->next = next;
+        if (!t->is_expected)
+            TR_TRY(order_keys(job, i, next));
+        t->has_later = t->is_expected = false;
+        TR_TRY(ask(job, i, next, true));
         t->next_is_asked = asks = true;
     }
     return asks && !pull_follows ? tr_job_flush(job) : TR_OK;
@@ -307,6 +339,7 @@ tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int64_t *ke
     if (from < 0) {
         t->is_prefetched = false;
         TR_TRY(keep_keys(&t->pull->asked, count, keys));
+        TR_TRY(order_keys(job, table, t->pull));
         TR_TRY(ask(job, table, t->pull, false));
         tr_counter_add(&job->rank.rows_wanted, transfer->set.count);
         from = 0;

@@ -6,6 +6,7 @@
 #include "pserver/api/job_calls.h"
 #include "pserver/rank/rank_commands.h"
 #include "pserver/store/server_part.h"
+#include "pserver/store/table_places.h"
 #include "pserver/trireme_rows.h"
 #include "storage/memory/segment.h"
 #include "storage/memory/trainer_vars.h"
@@ -101,7 +102,9 @@ tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec)
         t->pull = &t->transfer[0];
         t->next = &t->transfer[1];
         t->push = &t->transfer[2];
-        for (int w = 0; w < 3; w++) {
+        t->later = &t->transfer[3];
+        t->is_on_disk = tr_table_spill_folder() || tr__job_spill_of(job, from->name);
+        for (int w = 0; w < TR__TRANSFERS; w++) {
             t->transfer[w].first = tr__must_array(servers + 1, sizeof *t->transfer[w].first);
             t->transfer[w].missing = tr__must_array(servers + 1, sizeof *t->transfer[w].missing);
         }
@@ -140,9 +143,8 @@ static void free_spill(tr_job *job)
 void tr__job_free_tables(tr_job *job)
 {
     for (int i = 0; i < job->tables.count; i++) {
-        for (int w = 0; w < 3; w++)
+        for (int w = 0; w < TR__TRANSFERS; w++)
             free_transfer(&job->tables.item[i].transfer[w]);
-        free(job->tables.item[i].following.key);
         tr_row_cache_free(job->tables.item[i].cache);
         tr_geo_rows_free(job->tables.item[i].geo);
         free(job->tables.item[i].name);

@@ -22,7 +22,8 @@ static tr_traffic_class class_of(tr_wire_kind kind)
     case TR_WIRE_DATA_MANY:       return TR_TRAFFIC_PARAMETERS;
     case TR_WIRE_PUSH_ROWS:       return TR_TRAFFIC_ROW_GRADIENTS;
     case TR_WIRE_DATA_ROWS:       return TR_TRAFFIC_ROWS;
-    case TR_WIRE_PULL_ROWS:       return TR_TRAFFIC_KEYS;
+    case TR_WIRE_PULL_ROWS:
+    case TR_WIRE_EXPECT_ROWS:     return TR_TRAFFIC_KEYS;
     case TR_WIRE_BUNDLE:          return TR_TRAFFIC_BUNDLES;
     default:                      return TR_TRAFFIC_OTHERS;
     }

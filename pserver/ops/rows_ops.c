@@ -78,6 +78,7 @@ static tr_status run_prefetch(const tr_run *io)
     const int64_t        *keys = NULL;
     const int            *table = NULL;
     int64_t               count = 0;
+    bool                  asks = !a->is_next;
 
     if (a->table_names.count != io->ins[F_IDS].count)
         return tr_fail(TR_EINVAL, "prefetch: %d tables for %d lists of keys", a->table_names.count, io->ins[F_IDS].count);
@@ -88,9 +89,10 @@ static tr_status run_prefetch(const tr_run *io)
         if (!is_first_of_table(table, i))
             continue;
         TR_TRY(join_keys(&keys, &count, io, table, i));
-        TR_TRY(a->is_next ? tr_job_prefetch_next(job, table[i], count, keys) : tr__job_prefetch_gather(job, table[i], count, keys));
+        TR_TRY((a->is_next ? tr__job_prefetch_next_gather : tr__job_prefetch_gather)(job, table[i], count, keys));
+        asks |= tr__job_is_on_disk(job, table[i]);
     }
-    return a->is_next ? TR_OK : tr_job_flush(job);
+    return asks ? tr_job_flush(job) : TR_OK;
 }
 
 /* == pull_sparse =========================================================================================== */

@@ -107,6 +107,7 @@ typedef struct tr__written {
     X(PUSH_COMPRESSED, push_compressed, tr__push_compressed) \
     X(PULL,            pull,            tr__pull_call *) \
     X(PULL_ROWS,       pull_rows,       tr_client_rows *) \
+    X(EXPECT_ROWS,     expect_rows,     tr_client_rows *) \
     X(PUSH_ROWS,       push_rows,       tr_client_rows *) \
     X(READ_ROWS,       read_rows,       tr__read_call *) \
     X(MOVE_ROWS,       move_rows,       tr_client_move *)   /* the client fills it in */ \

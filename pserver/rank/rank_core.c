@@ -218,6 +218,7 @@ static void client_command(const tr__driver *d, const tr__command *c)
     case TR__STEP_IDLE:       tr_client_step_idle(client); break;
     case TR__PULL:            pull(client, c->pull); break;
     case TR__PULL_ROWS:       tr_client_pull_rows(client, c->pull_rows); break;
+    case TR__EXPECT_ROWS:     tr_client_expect_rows(client, c->expect_rows); break;
     case TR__READ_ROWS:       read_rows(client, c->read_rows); break;
     case TR__MOVE_ROWS:       tr_client_move_rows(client, c->move_rows); break;
     case TR__WRITE_ROWS:      write_rows(client, c->write_rows); break;

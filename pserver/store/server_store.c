@@ -153,6 +153,11 @@ static tr_status rows(void *self, uint32_t index, const int64_t *keys, int64_t n
     return tr_table_pull_places(table(self, index), out, hints, keys, n);
 }
 
+static tr_status expect_rows(void *self, uint32_t index, const int64_t *keys, int64_t n)
+{
+    return tr_table_expect(table(self, index), keys, n);
+}
+
 static tr_status rows_before(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out)
 {
     return tr_table_pull_before(table(self, index), out, keys, n);
@@ -273,6 +278,7 @@ tr_store tr_server_store(tr_server_program *sp, const tr_server_part *part)
         .param_before = param_before,
         .value_before = value_before,
         .rows = rows,
+        .expect_rows = expect_rows,
         .rows_before = rows_before,
         .read_rows = read_rows,
         .write_rows = write_rows,

@@ -71,6 +71,8 @@
     F(u32, table,   TR_ANY, "number of the table in Setup.tables")                                           \
     F(u32, remakes, TR_ANY, "of `step`, the last steps that a replacement computes again")                   \
     F(flag, is_rounded, 1,  "rows of float32 are to be answered in bfloat16 (rounded.h)")
+#define TR_FORM_expect_rows(F)                                                                               \
+    F(u32, table, TR_ANY, "number of the table in Setup.tables")
 #define TR_FORM_read_rows(F)                                                                                 \
     F(u64, step,  TR_ANY, "rows are wanted as of this step of the trainer")                                  \
     F(u32, table, TR_ANY, "number of the table in Setup.tables")                                             \
@@ -221,7 +223,7 @@
     F(u32, count, TR_ANY, "messages in the payload")
 
 #define TR_FORMS(X)                                                                                          \
-    X(setup) X(value) X(restore) X(restored) X(join) X(push) X(push_many) X(push_rows) X(set) X(step_end) X(pull) X(pull_rows) \
+    X(setup) X(value) X(restore) X(restored) X(join) X(push) X(push_many) X(push_rows) X(set) X(step_end) X(pull) X(pull_rows) X(expect_rows) \
     X(read_rows) X(save_rows) X(load_rows) X(rows_file)                                                       \
     X(write_rows) X(ack) X(data) X(data_many) X(data_rows) X(snapshot) X(snapshot_number) X(leave)           \
     X(tasks) X(task_ask) X(task_end) X(settled) X(task) X(post) X(posted) X(share) X(ready) X(snapshot_news) X(copy) \
@@ -251,6 +253,7 @@
     M(STEP_END,    step_end,        "trainer", "server",   "",                   0)                          \
     M(PULL,        pull,            "trainer", "server",   "u32 numbers of blocks (rounded.h)", TR_LIMIT_DATA)           \
     M(PULL_ROWS,   pull_rows,       "trainer", "server",   "i64 keys",           TR_LIMIT_DATA)              \
+    M(EXPECT_ROWS, expect_rows,     "trainer", "server",   "i64 keys",           TR_LIMIT_DATA)              \
     M(READ_ROWS,   read_rows,       "trainer", "server",   "",                   0)                          \
     M(WRITE_ROWS,  write_rows,      "trainer, server", "server, replica", "packed rows (table.h)", TR_LIMIT_DATA) \
     M(SAVE_ROWS,   save_rows,       "trainer", "server",   "RowsFile",           TR_LIMIT_CONTROL)           \

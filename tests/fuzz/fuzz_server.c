@@ -82,6 +82,13 @@ static tr_status rows_of(void *self, uint32_t index, const int64_t *keys, int64_
     return TR_OK;
 }
 
+static tr_status expect_rows(void *self, uint32_t index, const int64_t *keys, int64_t n)
+{
+    (void)self, (void)index;
+    look_at(keys, (uint64_t)n * sizeof *keys);
+    return TR_OK;
+}
+
 static tr_status read_rows(void *self, uint32_t index, uint32_t shard, bool are_candidates, uint32_t since, void **out, uint64_t *bytes)
 {
     (void)self, (void)index, (void)shard, (void)are_candidates, (void)since;
@@ -161,7 +168,7 @@ static void make(rig *r, const char *mode)
 {
     const tr_store store = {.last_commit = nothing_kept, .setup = set_up, .value = param_of, .ready = ready, .param = param_of,
                             .apply = apply, .commit = commit, .go_back = go_back, .rows = rows_of, .read_rows = read_rows,
-                            .write_rows = write_rows};
+                            .expect_rows = expect_rows, .write_rows = write_rows};
 
     *r = (rig){.roster = tr_roster_new(SERVER, 1 + TRAINERS)};
     is_applying = false;

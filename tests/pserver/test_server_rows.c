@@ -31,12 +31,24 @@ static void begin_rows(void *self, const tr_update *update)
     memcpy(told_part, told.part, (size_t)told.count * sizeof *told.part);
 }
 
+static int64_t expected[4], expected_count;
+
+static tr_status expect_rows(void *self, uint32_t index, const int64_t *keys, int64_t n)
+{
+    (void)self;
+    assert_int_equal(index, 0);
+    memcpy(expected, keys, (size_t)n * sizeof *keys);
+    expected_count += n;
+    return TR_OK;
+}
+
 static rig make_with_rows(const char *mode)
 {
     tr_store store = plain_store();
 
     store.apply = begin_rows;
     store.rows = rows_of;
+    store.expect_rows = expect_rows;
     rig r = make_with_table(&store, mode);
     say_join(&r, TRAINER0);
     say_join(&r, TRAINER1);
@@ -142,6 +154,24 @@ TEST(rows_leave_between_updates_and_not_during_one)
     say(&r, TRAINER0, pull, keys);
     tr_server_applied(r.server, TR_OK);
     assert_int_equal(take_rows(&r, TRAINER0), 34);
+    unmake(&r);
+}
+
+TEST(a_server_hears_which_rows_come_and_forgets_it_during_an_update)
+{
+    const int64_t keys[] = {3, 4};
+    rig           r = make_with_rows("async");
+
+    expected_count = 0;
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_EXPECT_ROWS, .bytes = 16}, keys);
+    assert_int_equal(expected_count, 2);
+    assert_memory_equal(expected, keys, sizeof keys);
+    assert_int_equal(take_rows(&r, TRAINER0), 0);
+    push_row(&r, TRAINER1, 1, 0, 1, 5, 1);
+    end_step(&r, TRAINER1, 1);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_EXPECT_ROWS, .bytes = 16}, keys);
+    tr_server_applied(r.server, TR_OK);
+    assert_int_equal(expected_count, 2);
     unmake(&r);
 }
 
@@ -309,6 +339,7 @@ int main(void)
         cmocka_unit_test(rows_of_all_trainers_are_listed_in_their_order),
         cmocka_unit_test(alone_each_trainer_updates_rows_with_its_own),
         cmocka_unit_test(rows_leave_between_updates_and_not_during_one),
+        cmocka_unit_test(a_server_hears_which_rows_come_and_forgets_it_during_an_update),
         cmocka_unit_test(rows_leave_rounded_when_they_are_asked_for_so),
         cmocka_unit_test(gradients_of_rows_that_were_pulled_come_with_their_places),
         cmocka_unit_test(places_are_known_however_pull_and_push_are_cut_into_messages),

@@ -46,6 +46,7 @@ typedef struct sim_options {
     double      loss;                 /* of messages, and of doubling them */
     int         steps;                /* a trainer makes 1 to so many */
     const char *compress;             /* NULL: gradients travel as they are */
+    bool        expects;              /* servers hear before each pull of rows which ones come */
     bool        rounds;               /* parameters and rows come back in bfloat16 */
     bool        snapshots;                 /* now and then, and a last one */
     const sim_snapshot *from;         /* a job of other numbers of servers goes on from here; NULL: it begins anew */

@@ -107,10 +107,33 @@ void sim__pull_rows(sim_trainer *t)
     sim_rows *rows = t->pulled;
 
     list_keys(rows, t, t->step + 1);
+    if (t->job->options.expects)
+        sim__ask(t, SIM_OP_EXPECT_ROWS, 0);
     rows->clock = UINT64_MAX;
     rows->call = (tr_client_rows){.first = rows->first, .keys = rows->keys, .to = (uint8_t *)rows->value, .row_bytes = ROW_BYTES,
                                   .clock = &rows->clock, .is_rounded = t->job->options.rounds};
     t->ticket = sim__ask(t, SIM_OP_PULL_ROWS, 0);
+}
+
+/* No trainer changes these keys, so they may be sent for as long as it takes. */
+static const int64_t expected[] = {1, 0, SIM_KEYS - 1};
+
+void sim__expect_rows(sim_trainer *t)
+{
+    enum { COUNT = sizeof expected / sizeof *expected };
+    uint64_t first[SIM_SERVERS + 1];
+
+    for (int s = 0; s <= t->job->options.servers; s++)
+        first[s] = s == 0 ? 0 : COUNT;                 /* all are of the first server */
+    tr_client_expect_rows(t->client, &(tr_client_rows){.first = first, .keys = expected});
+}
+
+tr_status sim__store_expect_rows(void *self, uint32_t index, const int64_t *keys, int64_t n)
+{
+    (void)self;
+    assert_int_equal(index, 0);
+    assert_memory_equal(keys, expected, (size_t)n * sizeof *keys);
+    return TR_OK;
 }
 
 static const float counts_one[SIM_WIDTH] = {-1};

@@ -18,7 +18,8 @@ uint64_t sim_first_seed(void)
 sim_options sim_options_by(uint64_t seed, const char *const *modes, uint64_t count)
 {
     return (sim_options){.seed = seed, .servers = 1 + (int)(seed % 3), .trainers = 1 + (int)(seed / 3 % 4),
-                         .mode = modes[seed / 12 % count], .steps = 6, .rounds = seed % 7 == 3};
+                         .mode = modes[seed / 12 % count], .steps = 6, .rounds = seed % 7 == 3,
+                         .expects = seed % 5 == 2};
 }
 
 void sim_run_seed(sim_job *job, uint64_t seed)

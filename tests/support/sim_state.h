@@ -133,7 +133,8 @@ typedef struct sim_meeting {
 
 /* What a trainer asks of its core, in the turn of who drives; `data` and `weight` of the commands are not used. */
 typedef enum sim_op {
-    SIM_OP_SET_UP, SIM_OP_SET, SIM_OP_PUSH, SIM_OP_PUSH_COMPRESSED, SIM_OP_PUSH_ROWS, SIM_OP_STEP_END, SIM_OP_STEP_IDLE, SIM_OP_PULL, SIM_OP_PULL_ROWS,
+    SIM_OP_SET_UP, SIM_OP_SET, SIM_OP_PUSH, SIM_OP_PUSH_COMPRESSED, SIM_OP_PUSH_ROWS, SIM_OP_STEP_END, SIM_OP_STEP_IDLE, SIM_OP_PULL, SIM_OP_EXPECT_ROWS,
+    SIM_OP_PULL_ROWS,
     SIM_OP_STAY, SIM_OP_GOODBYE, SIM_OP_TASKS, SIM_OP_TASK_ASK, SIM_OP_TASK_END, SIM_OP_POST, SIM_OP_RESTORE,
     SIM_OP_SNAPSHOT, SIM_OP_REST, SIM_OP_FLUSH     /* from here on they are no operations */
 } sim_op;
@@ -230,6 +231,8 @@ tr_status sim__store_rows_before(void *self, uint32_t table, const int64_t *keys
 void      sim__apply_rows(sim_place *p);
 /* Ask for the rows of the step that comes; push those of the one that is being made. */
 void      sim__pull_rows(sim_trainer *t);
+void      sim__expect_rows(sim_trainer *t);
+tr_status sim__store_expect_rows(void *self, uint32_t index, const int64_t *keys, int64_t n);
 void      sim__push_rows(sim_trainer *t);
 void      sim__check_clock(const sim_trainer *t);
 void      sim__check_rows_in_step(const sim_job *job);

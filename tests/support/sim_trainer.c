@@ -413,6 +413,7 @@ static void make_request(sim_trainer *t, sim_op op, uint32_t of)
     case SIM_OP_STEP_END:        tr_client_step_end(client); break;
     case SIM_OP_STEP_IDLE:       tr_client_step_idle(client); break;
     case SIM_OP_PULL:            pull_blocks(t, (sim_part)of); break;
+    case SIM_OP_EXPECT_ROWS:     sim__expect_rows(t); break;
     case SIM_OP_PULL_ROWS:       tr_client_pull_rows(client, &t->pulled->call); break;
     case SIM_OP_STAY:            tr_client_drain(client); break;
     case SIM_OP_GOODBYE:         tr_client_goodbye(client); break;

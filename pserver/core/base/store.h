@@ -61,6 +61,8 @@ typedef struct tr_store {
     /* The rows of `n` keys of table `index`, in its type, and hints for gradients of these keys (rows_merge.h). Not while an update is
      * being applied. */
     tr_status (*rows)(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out, uint32_t *hints);
+    /* Rows of these keys are looked up soon: begin to read those that lie on disk. Not while an update is being applied. NULL: none do. */
+    tr_status (*expect_rows)(void *self, uint32_t index, const int64_t *keys, int64_t n);
     /* The rows before the last update. NULL: as for `param_before`. */
     tr_status (*rows_before)(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out);
     /* Rows of a virtual shard of table `index`, packed (tr_table_pack): all, or (`since` is not 0) those that a later update touched; shard

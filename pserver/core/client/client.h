@@ -126,6 +126,8 @@ typedef struct tr_client_rows {
 /* How many entries of `bytes` bytes fit into one message. */
 uint64_t tr_client_rows_in_piece(const tr_client *client, uint64_t bytes);
 uint64_t tr_client_pull_rows(tr_client *client, const tr_client_rows *rows);
+/* Say which rows the pull of the next step will want: servers read those that lie on their disks. */
+uint64_t tr_client_expect_rows(tr_client *client, const tr_client_rows *rows);
 /* Read all rows of a virtual shard from its server into `out`, packed. `since`: only rows that an update after this one has touched. */
 /* Set rows of a server's table between two steps. The other trainers wait meanwhile. The call frees rows->data. */
 uint64_t tr_client_write_rows(tr_client *client, int server, const tr_client_pack *rows, bool clears, uint64_t clock);

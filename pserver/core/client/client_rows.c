@@ -1,4 +1,5 @@
-/* client_rows.c - rows of sparse tables: PULL_ROWS and READ_ROWS, answered by DATA_ROWS; PUSH_ROWS and WRITE_ROWS. */
+/* client_rows.c - rows of sparse tables: PULL_ROWS and READ_ROWS, answered by DATA_ROWS; EXPECT_ROWS, PUSH_ROWS and
+ * WRITE_ROWS. */
 #include "pserver/core/client/client_protocols.h"
 
 #include "framework/base/memory.h"
@@ -60,6 +61,11 @@ static void describe_read(char *out, size_t size, const tr_wire *wire, int serve
              server);
 }
 
+static void describe_expect(char *out, size_t size, const tr_wire *wire, int server)
+{
+    snprintf(out, size, "server %d to hear which rows of table %u come next", server, wire->expect_rows.table);
+}
+
 static void describe_write(char *out, size_t size, const tr_wire *wire, int server)
 {
     snprintf(out, size, "server %d to take rows of table %u", server, wire->write_rows.table);
@@ -75,6 +81,7 @@ static void pull_moved(tr__request *r, uint64_t settled)
 static const tr__ask of_pull = {
     .is_question = true, .moved = pull_moved, .describe = describe_pull, .receive_buffer = receive_buffer, .take = take};
 static const tr__ask of_read = {.is_question = true, .describe = describe_read, .receive_buffer = receive_buffer, .take = take};
+static const tr__ask of_expect = {.describe = describe_expect};
 static const tr__ask of_write = {.describe = describe_write};
 
 uint64_t tr_client_rows_in_piece(const tr_client *client, uint64_t bytes)
@@ -108,6 +115,20 @@ uint64_t tr_client_pull_rows(tr_client *client, const tr_client_rows *rows)
             r->answer.to = rows->to + at * rows->row_bytes;
             r->answer.clock = rows->clock;
             r->answer.left = r->answer.size = tr_rounded_bytes(n * rows->row_bytes, rows->is_rounded);
+        }
+    tr__client_op_count_down(client, op);
+    return op;
+}
+
+uint64_t tr_client_expect_rows(tr_client *client, const tr_client_rows *rows)
+{
+    const uint64_t op = tr__client_op_begin(client), most = tr_client_rows_in_piece(client, sizeof(int64_t));
+
+    for (int i = 0; i < client->stream_count; i++)
+        for (uint64_t at = rows->first[i], end = rows->first[i + 1], n; at < end; at += n) {
+            const tr_wire expect = {.kind = TR_WIRE_EXPECT_ROWS, .expect_rows = {.table = rows->table}};
+            n = end - at < most ? end - at : most;
+            gather(client, &client->stream[i], &of_expect, &expect, op, rows->keys + at, n * sizeof(int64_t));
         }
     tr__client_op_count_down(client, op);
     return op;

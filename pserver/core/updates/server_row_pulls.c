@@ -269,8 +269,29 @@ static void on_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire
         answer(server, trainer, parse_pull(wire, payload));
 }
 
+/* It changes no result, so it is not kept until the end of an update. */
+static tr_status on_expect(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
+{
+    const tr_store *store = &server->store;
+
+    (void)is_owned;
+    if (wire->expect_rows.table >= server->table_count || wire->bytes % sizeof(int64_t))
+        return tr_fail(TR_EFORMAT, "%s expects rows of %llu bytes of keys from table %u; there are %u tables",
+                       tr__server_trainer_name(server, trainer), (unsigned long long)wire->bytes, wire->expect_rows.table,
+                       server->table_count);
+    if (!store->expect_rows || tr__updates_is_updating(server))
+        return TR_OK;
+    int64_t *keys = tr__must_bytes(wire->bytes + 1);   /* the payload may not be aligned */
+    memcpy(keys, payload, wire->bytes);
+    const tr_status status = store->expect_rows(store->self, wire->expect_rows.table, keys, (int64_t)(wire->bytes / sizeof *keys));
+    free(keys);
+    if (status != TR_OK)
+        tr__server_fail(server, status);
+    return TR_OK;
+}
+
 const tr__handler tr__row_pulls_handlers[] = {
-    {TR_WIRE_PULL_ROWS, on_pull, on_pull_again}, {TR_WIRE_READ_ROWS, on_pull, on_pull_again}, {0}};
+    {TR_WIRE_PULL_ROWS, on_pull, on_pull_again}, {TR_WIRE_READ_ROWS, on_pull, on_pull_again}, {TR_WIRE_EXPECT_ROWS, on_expect, NULL}, {0}};
 
 void tr__row_pulls_answer(tr_server *server)
 {

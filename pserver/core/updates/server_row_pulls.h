@@ -1,4 +1,5 @@
-/* server_row_pulls.h - rows of sparse tables go out: PULL_ROWS and READ_ROWS, answered by DATA_ROWS.
+/* server_row_pulls.h - rows of sparse tables go out: PULL_ROWS and READ_ROWS, answered by DATA_ROWS, and EXPECT_ROWS before
+ * them.
  *
  * A table has one copy, which an update changes in place. So rows are sent between two updates, never during one. A pull finds the slots
  * of its keys in the table. Most trainers push gradients of the rows that they pulled, in the same order: the slots are hints for them. */
@@ -10,7 +11,7 @@
 void tr__row_pulls_new(tr_server *server);
 void tr__row_pulls_free(tr_server *server);
 
-/* PULL_ROWS, READ_ROWS. */
+/* PULL_ROWS, READ_ROWS, EXPECT_ROWS. */
 extern const tr__handler tr__row_pulls_handlers[];
 
 /* Answer all pulls that can be answered now. */
