@@ -171,8 +171,8 @@ static tr_status order_keys(tr_job *job, int table, tr__rows_transfer *transfer)
     return TR_OK;
 }
 
-/* Ask the servers for the rows of these keys, which are in order, except for rows in the cache. The questions for several tables gather, and leave with
- * tr_job_flush or a wait. `keeps`: put the answers into the cache. Without it the cache is not read either. */
+/* Ask the servers for the rows of these keys, which are in order, except for rows in the cache. The questions for several tables gather,
+ * and leave with tr_job_flush or a wait. `keeps`: put the answers into the cache. Without it the cache is not read either. */
 static tr_status ask(tr_job *job, int table, tr__rows_transfer *transfer, bool keeps)
 {
     tr__job_table *t = &job->tables.item[table];

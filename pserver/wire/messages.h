@@ -223,8 +223,8 @@
     F(u32, count, TR_ANY, "messages in the payload")
 
 #define TR_FORMS(X)                                                                                          \
-    X(setup) X(value) X(restore) X(restored) X(join) X(push) X(push_many) X(push_rows) X(set) X(step_end) X(pull) X(pull_rows) X(expect_rows) \
-    X(read_rows) X(save_rows) X(load_rows) X(rows_file)                                                       \
+    X(setup) X(value) X(restore) X(restored) X(join) X(push) X(push_many) X(push_rows) X(set) X(step_end) X(pull) X(pull_rows) \
+    X(expect_rows) X(read_rows) X(save_rows) X(load_rows) X(rows_file)                                        \
     X(write_rows) X(ack) X(data) X(data_many) X(data_rows) X(snapshot) X(snapshot_number) X(leave)           \
     X(tasks) X(task_ask) X(task_end) X(settled) X(task) X(post) X(posted) X(share) X(ready) X(snapshot_news) X(copy) \
     X(copy_generation)                                                                                       \

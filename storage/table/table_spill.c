@@ -13,31 +13,12 @@
 #include "framework/base/memory.h"
 #include "framework/threads/threadpool.h"
 #include "storage/table/table_state.h"
-#include "storage/util/buffer.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NO_RECORD UINT32_MAX
 enum { PINNED = UINT8_MAX };          /* in `used`: the row stays until the last update is final */
-
-struct tr__spill {
-    tr_cold        *cold;
-    char           *folder;
-    uint64_t        memory, most;     /* bytes of hot rows and of their index; hot rows */
-    uint64_t        batch;            /* rows that become cold at a time, so that writes are large */
-    /* of each slot: */
-    uint8_t        *used;             /* the call that used it last; 0: none since the hand passed; PINNED */
-    uint32_t       *record;           /* the record that has the same contents */
-    uint64_t        capacity;
-    uint8_t         call;             /* number of this call, 1 to 254 and again from 1 */
-    uint64_t        hand;
-    uint32_t       *slots;            /* memory for a call: the slots of its keys */
-    int64_t         slots_capacity;
-    uint64_t        looked_up, found_hot;
-    pthread_mutex_t lock;
-};
 
 /* == life ======================================================================================== */
 
@@ -424,79 +405,4 @@ tr_status tr_table_expect(tr_table *table, const int64_t *keys, int64_t n)
         status = tr_cold_expect(s->cold, keys, s->slots, n);
     pthread_mutex_unlock(&s->lock);
     return status;
-}
-
-/* == all rows ========================================================================================== */
-
-void tr__spill_clear(tr_table *table)
-{
-    if (table->spill)
-        tr_cold_clear(table->spill->cold);
-}
-
-uint64_t tr__spill_rows(const tr_table *table)
-{
-    return table->spill ? tr_cold_count(table->spill->cold) : 0;
-}
-
-void tr__spill_report(tr_table_report *report, const tr_table *table)
-{
-    const tr__spill *s = table->spill;
-
-    if (!s)
-        return;
-    tr_cold_get_report(s->cold, &report->cold);
-    report->rows += report->cold.rows;
-    report->index_bytes += report->cold.index_bytes;
-    report->bytes += report->cold.index_bytes + s->capacity * (sizeof *s->used + sizeof *s->record);
-    report->looked_up = s->looked_up;
-    report->found_hot = s->found_hot;
-}
-
-typedef struct packing {
-    uint8_t *rows;
-    uint64_t bytes, capacity, stride;
-    uint32_t since;
-} packing;
-
-static tr_status pack_row(void *payload, uint32_t record, const tr_slot_row *row)
-{
-    packing *p = payload;
-
-    (void)record;
-    if (p->since && row->last <= p->since)
-        return TR_OK;
-    TR_TRY(tr_buffer_reserve(&p->rows, &p->capacity, p->bytes + p->stride, 1));
-    memcpy(p->rows + p->bytes, row, p->stride);
-    ((tr_slot_row *)(void *)(p->rows + p->bytes))->mark &= TR__TOUCHES;
-    p->bytes += p->stride;
-    return TR_OK;
-}
-
-tr_status tr__spill_pack(const tr_table *table, uint32_t shard, uint32_t since, bool of_snapshot, void **rows, uint64_t *bytes)
-{
-    packing p = {*rows, *bytes, *bytes, table->stride, since};
-
-    if (!table->spill)
-        return TR_OK;
-    const tr_status status = (of_snapshot ? tr_cold_snapshot_each : tr_cold_each_of_shard)(table->spill->cold, shard, pack_row, &p);
-    *rows = p.rows;
-    *bytes = p.bytes;
-    if (status == TR_OK)
-        return TR_OK;
-    free(*rows);
-    *rows = NULL;
-    *bytes = 0;
-    return status;
-}
-
-tr_status tr__spill_snapshot(const tr_table *table)
-{
-    return table->spill ? tr_cold_snapshot_begin(table->spill->cold) : TR_OK;
-}
-
-void tr__spill_snapshot_end(const tr_table *table)
-{
-    if (table->spill)
-        tr_cold_snapshot_end(table->spill->cold);
 }

@@ -1,11 +1,13 @@
 /* table_state.h - the inside of a table, shared by table.c (start and end), table_admission.c (which keys have rows), table_rows.c (reading
- * and writing rows), table_shards.c (whole shards) and table_spill.c (rows on disk). */
+ * and writing rows), table_shards.c (whole shards), table_spill.c and table_spill_rows.c (rows on disk). */
 #pragma once
 
 #include "storage/table/changes.h"
 #include "storage/slots/slots_snapshot.h"
 #include "storage/table/table.h"
 #include "storage/table/undo.h"
+
+#include <pthread.h>
 
 typedef struct tr__spill tr__spill;
 
@@ -81,7 +83,24 @@ void      tr__table_delete_row(tr_table *t, tr_slots *slots, uint32_t slot);
 /* The same for a row that lies on disk from now on. */
 void      tr__table_take_out(tr_table *t, tr_slots *slots, uint32_t slot);
 
-/* -- table_spill.c: rows on disk ------------------------------------------------------------------------ */
+/* -- table_spill.c, table_spill_rows.c: rows on disk ------------------------------------------------------ */
+
+struct tr__spill {
+    tr_cold        *cold;
+    char           *folder;
+    uint64_t        memory, most;     /* bytes of hot rows and of their index; hot rows */
+    uint64_t        batch;            /* rows that become cold at a time, so that writes are large */
+    /* of each slot: */
+    uint8_t        *used;             /* the call that used it last; 0: none since the hand passed; PINNED */
+    uint32_t       *record;           /* the record that has the same contents */
+    uint64_t        capacity;
+    uint8_t         call;             /* number of this call, 1 to 254 and again from 1 */
+    uint64_t        hand;
+    uint32_t       *slots;            /* memory for a call: the slots of its keys */
+    int64_t         slots_capacity;
+    uint64_t        looked_up, found_hot;
+    pthread_mutex_t lock;
+};
 
 /* Make the rows on disk of a table that has its slots, or attach to them. Without a spill folder *out is NULL. */
 tr_status tr__spill_new(tr__spill **out, const tr_table *table, const tr_table_segment *place, bool is_new);

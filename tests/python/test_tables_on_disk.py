@@ -66,6 +66,33 @@ def test_a_table_on_disk_trains_and_is_saved_and_loaded_with_the_bits_of_one_in_
     assert spilled.part().disk.rows > 500           # the loaded table has a spill folder, too
 
 
+def test_announced_rows_are_read_ahead_and_change_no_bit(tmp_path):
+    random = np.random.RandomState(5)
+    feeds = [{"ids": random.randint(0, KEYS, (16, 4, 1))} for _ in range(60)]
+    losses, disks = [], []
+    for announce in (iter, fluid.distributed.prefetched):
+        run = Run(**on_disk(tmp_path))
+        with fluid.scope_guard(run.scope), fluid.program_guard(run.main, run.startup):
+            losses.append([run.exe.run(run.main, feed=feed, fetch_list=[run.loss])[0].tobytes() for feed in announce(feeds)])
+        disks.append(run.part().disk)
+    assert losses[0] == losses[1]
+    assert disks[0].reads_ahead == 0 and disks[1].reads_ahead > 0.8 * disks[1].reads > 0
+
+
+def test_a_loop_over_a_data_set_reads_rows_ahead(tmp_path):
+    run, file = Run(**on_disk(tmp_path)), tmp_path / "lines.txt"
+    keys = np.random.RandomState(6).randint(0, KEYS, (2000, 4))
+    file.write_text("".join(f"4 {' '.join(map(str, line))}\n" for line in keys))
+    with fluid.scope_guard(run.scope), fluid.program_guard(run.main, run.startup):
+        data = fluid.DatasetFactory().create_dataset("QueueDataset")
+        data.set_use_var([run.main.global_block().var("ids")])
+        data.set_batch_size(16)
+        data.set_filelist([str(file)])
+        run.exe.train_from_dataset(run.main, data)
+    disk = run.part().disk
+    assert disk.reads_ahead > 0.5 * disk.reads > 0
+
+
 def test_checkpoints_have_the_rows_on_disk(tmp_path):
     plain, spilled = Run(), Run(**on_disk(tmp_path))
     for run, folder in ((plain, "a"), (spilled, "b")):

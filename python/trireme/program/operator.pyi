@@ -437,6 +437,9 @@ def expand_v2(X: Slot, *, Out: Output = ..., shape: Sequence[int], **common: Unp
     """Repeats X along its dimensions of 1."""
 
 expand_v2_grad: Callable[..., Any]
+def expect_rows(W: Slot, Ids: Slot, **common: Unpack[Common]) -> None:
+    """Says which rows of a table lookups will want soon."""
+
 def fc(Input: Slot, W: Slot, Bias: Slot | None = None, *, Out: Output = ..., in_num_col_dims: int = 1,
        activation_type: str = '', use_mkldnn: bool = False, **common: Unpack[Common]) -> Variable:
     """A fully connected layer: Out = activation(Input W + Bias)."""
