@@ -223,19 +223,32 @@ void tr__rank_runlog_start(tr__rank *rank)
                    roster->servers, roster->trainers, roster->standbys, tr_version());
 }
 
+/* Of a table with rows on disk. */
+static void add_disk(tr_text *out, const tr_table_disk *disk)
+{
+    if (disk->looked_up)
+        tr_text_add(out, ",\"disk\":{\"rows\":%lld,\"looked_up\":%lld,\"found_in_memory\":%lld,\"reads\":%lld,\"reads_ahead\":%lld,"
+                    "\"wait_ms\":%.3f,\"written_bytes\":%lld}", (long long)disk->rows, (long long)disk->looked_up,
+                    (long long)disk->found_in_memory, (long long)disk->reads, (long long)disk->reads_ahead,
+                    (double)disk->wait_microseconds / 1e3, (long long)disk->written_bytes);
+}
+
 static void note_tables(const tr__rank *rank)
 {
     tr_table_part *part = tr__must_alloc(sizeof *part);
+    tr_table_disk  disk;
     const char    *name;
 
-    for (uint32_t i = 0; part && tr_server_program_table(rank->program, i, part, &name); i++) {
+    for (uint32_t i = 0; part && tr_server_program_table(rank->program, i, part, &disk, &name); i++) {
         tr_text hot = {0};
         char    quoted[256];
         for (int64_t k = 0; k < part->hot_count; k++)
             tr_text_add(&hot, "%s[%lld,%lld]", k ? "," : "", (long long)part->hot[k].key, (long long)part->hot[k].updates);
-        tr_runlog_note("table", ",\"server\":%d,\"table\":%s,\"rows\":%lld,\"row_bytes\":%lld,\"bytes\":%lld,\"hot_keys\":[%s]",
+        tr_text_add(&hot, "]");
+        add_disk(&hot, &disk);
+        tr_runlog_note("table", ",\"server\":%d,\"table\":%s,\"rows\":%lld,\"row_bytes\":%lld,\"bytes\":%lld,\"hot_keys\":[%s",
                        rank->server_index, tr_json_quote(quoted, sizeof quoted, name), (long long)part->rows,
-                       (long long)part->row_bytes, (long long)part->bytes, hot.data && !hot.failed ? hot.data : "");
+                       (long long)part->row_bytes, (long long)part->bytes, hot.data && !hot.failed ? hot.data : "]");
         tr_text_deinit(&hot);
     }
     free(part);

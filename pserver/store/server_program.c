@@ -297,11 +297,12 @@ const tr_table_config *tr_server_program_table_config(const tr_server_program *s
     return &sp->table[index]->config;
 }
 
-bool tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_table_part *out, const char **name)
+bool tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_table_part *out, tr_table_disk *disk, const char **name)
 {
     if (index >= sp->table_count)
         return false;
     tr_table_describe(out, sp->table[index]->table);
+    tr_table_describe_disk(disk, sp->table[index]->table);
     *name = sp->setup->tables[index]->name;
     return true;
 }

@@ -45,7 +45,8 @@ tr_status          tr_server_program_fill(tr_server_program *sp);
 /* How table `index` is configured, and the shards of it that are here. */
 const tr_table_config *tr_server_program_table_config(const tr_server_program *sp, uint32_t index, uint32_t *first_shard,
                                                       uint32_t *shard_count);
-bool               tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_table_part *out, const char **name);
+bool               tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_table_part *out, tr_table_disk *disk,
+                                           const char **name);
 /* The job has ended well: tr_server_program_free must also remove the memory that outlives the process. */
 void               tr_server_program_over(tr_server_program *sp);
 /* List the arrays and tables of a checkpoint as they are now, and return their number. `out` has room for tr_server_program_state_capacity.

@@ -189,6 +189,19 @@ def a_long_start(job):
         job.trainer(index, began={"t_s": 301.0}, t_s=310.0)
 
 
+# 3,000 rows an update, and 4 ms of waiting for them
+DISK = {"rows": 900, "looked_up": 4000 * STEPS, "found_in_memory": 3000 * STEPS, "reads": 1500 * STEPS, "reads_ahead": 300 * STEPS,
+        "wait_ms": 4.0 * STEPS, "written_bytes": 10**6}
+
+
+def servers_that_read(job):
+    for index in range(3):
+        job.trainer(index, wait=5.0)
+    table = {"event": "table", "table": "clicks", "rows": 1000, "bytes": 1000, "hot_keys": []}
+    job.server(0, tables=[{**table, "disk": DISK}])
+    job.server(1, tables=[{**table, "disk": {**DISK, "wait_ms": 1.0 * STEPS}}])
+
+
 PULLED = every_trainer(wait=12.0, traffic={"gradients": (MB, 10), "parameters": (25 * MB, 10)})
 DENSE = every_trainer(wait=12.0, traffic={"gradients": (25 * MB, 10), "parameters": (25 * MB, 10)})
 SPARSE = every_trainer(wait=12.0, traffic={"gradients": (MB // 4, 2), "parameters": (MB // 4, 2), "rows": (20 * MB, 8), "keys": (5 * MB, 8),
@@ -252,6 +265,9 @@ ADVICE = [
      (r"waiting .* of which 26\.2 MB are rows of sparse tables and their keys, and 26\.2 MB gradients of rows, which --compress does not "
       r"touch; 10000 rows are wanted in a step, 1% of them asked for ahead, 0% found here: distributed\.set_row_cache keeps .* \(at most 39% of a step\)")),
     ("rows_travel", "sync", SPARSE, r"waiting .* 0% found here: distributed\.prefetched asks for them ahead \(at most 39% of a step\)"),
+    ("rows_on_disk", "sync", servers_that_read,
+     (r"a server waits 4 ms an update for rows of table 'clicks' that lie on its disk, 3000 of all servers, 20% of them read ahead: "
+      r"a greater --table-memory, .*; train_from_dataset and distributed\.prefetched announce .* \(at most 38% of a step\)")),
     ("many_tables", "sync", TABLES,
      (r"52 tables make 624 of the 687 messages of a step, and a trainer is 3\.4 ms a step at moving messages: let fields share one table .*"
       r"saves 612 messages \(at most 36% of a step\)")),
@@ -384,10 +400,21 @@ def test_the_report_shows_staleness_and_hot_keys(tmp_path, capsys):
     assert cli.main(["explain", str(tmp_path), "--json"]) == 0
     told = checked("explain", capsys.readouterr().out)
     assert told["staleness"] == [{"from": 0, "to": 0, "gradients": 300}, {"from": 1, "to": 1, "gradients": 100}]
-    assert told["tables"] == [{"name": "clicks", "rows": 20, "bytes": 2000, "updates": STEPS, "hot_keys": [
+    assert told["tables"] == [{"name": "clicks", "rows": 20, "bytes": 2000, "updates": STEPS, "disk": None, "hot_keys": [
         {"key": 5, "updates": 95}, {"key": 17, "updates": 90}, {"key": 4, "updates": 1}]}]
     assert sum(part["ms"] for part in told["parts"].values()) == pytest.approx(told["step_ms"]) == 6.5
     assert [one["traffic"]["parameters"]["messages"] for one in told["trainers"]] == [20, 20]
+
+
+def test_the_report_shows_what_lies_on_disk(tmp_path, capsys):
+    job = Job(tmp_path)
+    servers_that_read(job)
+    assert cli.main(["explain", str(tmp_path)]) == 0
+    assert ("  1800 rows lie on disk; 75.0% of the keys found their row in memory; 3000 reads an update, 20% ahead; 4 ms an update waiting "
+            "for them") in capsys.readouterr().out
+    assert cli.main(["explain", str(tmp_path), "--json"]) == 0
+    disk, = [table["disk"] for table in checked("explain", capsys.readouterr().out)["tables"]]
+    assert disk == {**{name: 2 * count for name, count in DISK.items()}, "wait_ms": DISK["wait_ms"]}
 
 
 def test_json_has_the_advice_that_the_page_has(tmp_path, capsys):

@@ -232,6 +232,23 @@ def _table_messages(figures: Figures) -> tuple[float, float]:
     return messages, messages * (1 - 1 / figures.table_count) if figures.table_count else 0.0
 
 
+def rows_on_disk(figures: Figures) -> Advice | None:
+    """Servers wait for their disks."""
+    step = figures.mean("step")
+    waits = [(table.disk.wait_ms / table.updates, table) for table in figures.tables if table.disk and table.updates]
+    if not waits or not step:
+        return None
+    wait, table = max(waits, key=lambda found: found[0])
+    disk = table.disk
+    assert disk is not None
+    ahead = disk.reads_ahead / max(disk.reads, 1)
+    soon = "" if ahead > FULL else "; train_from_dataset and distributed.prefetched announce the next batch, whose rows are read meanwhile"
+    return Advice(min(1.0, wait / step),
+                  f"a server waits {in_ms(wait)} an update for rows of table '{table.name}' that lie on its disk, "
+                  f"{disk.reads / table.updates:.0f} of all servers, {ahead:.0%} of them read ahead: a greater --table-memory, a disk with "
+                  f"more reads a second, or more servers{soon}")
+
+
 def many_tables(figures: Figures) -> Advice | None:
     """Each table has messages of its own to and from each server."""
     of_tables, saved = _table_messages(figures)
@@ -333,11 +350,9 @@ def stale(figures: Figures) -> Advice | None:
                   "or look at the slowest trainer", "of the gradients")
 
 
-RULES: tuple[Rule,
-             ...] = (standing_still, without_steps, slow_trainer, uneven_steps, servers_apply, compressible, roundable,
-                     exchanging_less_often,
-                           rows_travel, many_tables, few_bytes, one_servers_bytes, far_host, compressing, slow_scripts, interruptions,
-                           before_steps, stale)
+RULES: tuple[Rule, ...] = (
+    standing_still, without_steps, slow_trainer, uneven_steps, servers_apply, compressible, roundable, exchanging_less_often, rows_travel,
+    rows_on_disk, many_tables, few_bytes, one_servers_bytes, far_host, compressing, slow_scripts, interruptions, before_steps, stale)
 
 _PARTS = {"compute": "computing", "script": "the scripts' own", "encode": "compressing", "others": "waiting for other trainers",
           "apply": "waiting for servers that apply", "wire": "waiting for the wire"}

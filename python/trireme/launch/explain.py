@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from ..native.json_text import print_json
@@ -131,10 +132,15 @@ def _skipped(figures: Figures) -> list[str]:
 
 def _tables(figures: Figures) -> list[str]:
     lines = []
-    largest = sorted(figures.tables, key=lambda table: -table[2])[:_MOST_TABLES]
-    for name, rows, bytes, hot, updates in largest:
-        keys = ", ".join(f"{key} ({count / updates:.0%})" if updates else str(key) for key, count in hot)
-        lines.append(f"table {name}: {rows} rows, {in_bytes(bytes)}; keys that most updates touch: {keys}")
+    largest = sorted(figures.tables, key=lambda table: -table.bytes)[:_MOST_TABLES]
+    for table in largest:
+        keys = ", ".join(f"{key} ({count / table.updates:.0%})" if table.updates else str(key) for key, count in table.hot_keys)
+        lines.append(f"table {table.name}: {table.rows} rows, {in_bytes(table.bytes)}; keys that most updates touch: {keys}")
+        if disk := table.disk:
+            updates, reads = max(table.updates, 1), max(disk.reads, 1)
+            lines.append(f"  {disk.rows} rows lie on disk; {disk.found_in_memory / max(disk.looked_up, 1):.1%} of the keys found their "
+                         f"row in memory; {disk.reads / updates:.0f} reads an update, {disk.reads_ahead / reads:.0%} ahead; "
+                         f"{in_ms(disk.wait_ms / updates)} an update waiting for them")
     if len(figures.tables) > len(largest):
         lines.append(f"and {len(figures.tables) - len(largest)} smaller tables")
     return lines + [""] * bool(lines)
@@ -163,9 +169,9 @@ def as_json(logs: Logs) -> dict[str, Any]:
             "staleness": [{"from": staleness_range(bin)[0], "to": staleness_range(bin)[1], "gradients": count}
                           for bin, count in enumerate(figures.staleness) if count],
             "dropped": figures.dropped, "skipped": figures.skipped,
-            "tables": [{"name": name, "rows": rows, "bytes": bytes, "updates": updates,
-                        "hot_keys": [{"key": key, "updates": count} for key, count in hot]}
-                       for name, rows, bytes, hot, updates in figures.tables],
+            "tables": [{"name": table.name, "rows": table.rows, "bytes": table.bytes, "updates": table.updates,
+                        "hot_keys": [{"key": key, "updates": count} for key, count in table.hot_keys],
+                        "disk": asdict(table.disk) if table.disk else None} for table in figures.tables],
             "advice": [{"text": one.text, "at_most": one.bound, "of": one.of} for one in all_advice(figures)]
             or [{"text": text, "at_most": None, "of": None} for text in advice_of(figures)]}
 

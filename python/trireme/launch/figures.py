@@ -75,6 +75,29 @@ class Server:
 
 
 @dataclass
+class Disk:
+    """The rows of a table on disk, on all servers."""
+
+    rows: int = 0
+    looked_up: int = 0                 # keys of look-ups and updates,
+    found_in_memory: int = 0           # and those whose row was in memory
+    reads: int = 0
+    reads_ahead: int = 0               # rows that were announced, read and used
+    written_bytes: int = 0
+    wait_ms: float = 0.0               # of the server that has waited longest, in all
+
+
+@dataclass
+class Table:
+    name: str
+    rows: int
+    bytes: int
+    hot_keys: list[tuple[int, int]]    # and their updates, hottest first
+    updates: int                       # of the server that has made most
+    disk: Disk | None                  # None: all rows are in memory
+
+
+@dataclass
 class Figures:
     mode: Mode
     compress: str
@@ -87,7 +110,7 @@ class Figures:
     staleness: list[int] = field(default_factory=list)
     dropped: int = 0
     skipped: int = 0                   # steps left out because their gradients were not finite
-    tables: list[tuple[str, int, int, list[tuple[int, int]], int]] = field(default_factory=list)   # name, rows, bytes, hot keys, updates
+    tables: list[Table] = field(default_factory=list)
 
     @property
     def trainers(self) -> list[Trainer]:
@@ -200,16 +223,28 @@ def _hot_keys(line: Line) -> list[tuple[int, int]]:
             ] if isinstance(pairs, list) else []
 
 
-def _tables(logs: Logs) -> list[tuple[str, int, int, list[tuple[int, int]], int]]:
-    """Combine all servers' parts of each table, and the number of updates."""
-    rows: dict[str, list[tuple[int, int, list[tuple[int, int]], int]]] = {}
+def _disk_of(parts: list[Line]) -> Disk | None:
+    """Combine the servers' parts of a table on disk."""
+    disks = [disk for part in parts if isinstance(disk := part.get("disk"), dict)]
+    if not disks:
+        return None
+    counts = {name: sum(whole_of(disk.get(name)) for disk in disks) for name in Disk.__annotations__ if name != "wait_ms"}
+    return Disk(**counts, wait_ms=max(number_of(disk.get("wait_ms")) for disk in disks))
+
+
+def _tables(logs: Logs) -> list[Table]:
+    """Combine all servers' parts of each table."""
+    parts: dict[str, list[tuple[Line, int]]] = {}
     for log in logs.servers.values():
         for line in log.events("table"):
-            rows.setdefault(str(line.get("table")), []).append(
-                (whole_of(line.get("rows")), whole_of(line.get("bytes")), _hot_keys(line), whole_of(log.number("updates"))))
-    return [(name, sum(part[0] for part in parts), sum(part[1] for part in parts),
-             sorted((pair for part in parts for pair in part[2]), key=lambda pair: (-pair[1], pair[0]))[:8],
-             max(part[3] for part in parts)) for name, parts in sorted(rows.items())]
+            parts.setdefault(str(line.get("table")), []).append((line, whole_of(log.number("updates"))))
+    tables = []
+    for name, found in sorted(parts.items()):
+        lines = [line for line, _ in found]
+        hot = sorted((pair for line in lines for pair in _hot_keys(line)), key=lambda pair: (-pair[1], pair[0]))[:8]
+        rows, bytes = (sum(whole_of(line.get(what)) for line in lines) for what in ("rows", "bytes"))
+        tables.append(Table(name, rows, bytes, hot, max(updates for _, updates in found), _disk_of(lines)))
+    return tables
 
 
 def figures_of(logs: Logs) -> Figures:
