@@ -23,6 +23,7 @@ ELSEWHERE = {
                         "recv", "recv_wait", "send", "send_barrier", "send_sets"),
     "files, which test_io writes and reads": ("load", "load_combine", "save", "save_combine"),
     "what Executor.run adds to a program": ("fetch",),
+    "what loops run beside a program with rows on disk, as test_tables_on_disk does": ("expect_rows",),
     "a function of Python, which a saved program does not have": ("py_func",),
     "arrays and tables of ranks, which no feed can be: nets of test_sequence_examples are saved with them": (
         "lod_tensor_to_array", "read_from_array", "reorder_lod_tensor_by_rank", "rnn_memory_helper"),

@@ -31,7 +31,7 @@ ELSEWHERE = {
     "a_sync": "of Paddle",
     "btl_tcp_disable_family": "a setting of Open MPI", "oob_tcp_disable_ipv6_family": "a setting of Open MPI",
     "mul_grad_grad": "an operator that a decision did without",
-    "posix_spawn": "a call of libc", "sched_setattr": "a call of Linux",
+    "posix_spawn": "a call of libc", "io_submit": "a call of Linux", "sched_setattr": "a call of Linux",
     "stacked_lstm_net": "a function of the book",
     "trireme_received_bytes_total": "made of a prefix and a field", "trireme_sent_bytes_total": "made of a prefix and a field",
 }

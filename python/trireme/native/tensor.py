@@ -116,6 +116,19 @@ def _offsets(lod: Sequence[Sequence[int]]) -> tuple[Any, Any, list[Any]]:
     return counts, ffi.new("int64_t *[]", levels), levels
 
 
+class _Late:
+    """An attribute of a tensor that is made when it is first used. From then on the tensor's own one hides it."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, tensor: Any, kind: type | None = None) -> Any:
+        if tensor is None:
+            return self
+        tensor._make_late()
+        return tensor.__dict__[self._name]
+
+
 class _Tensor(Handle):
     """What LoDTensor and SelectedRows share: one native tensor, of its own or in a scope.
 
@@ -125,6 +138,8 @@ class _Tensor(Handle):
 
     _what = "the tensor"                               # what errors call it
     _memory: Any = None                                # of a result of a run: what frees the tensor
+    _native: Any = _Late()
+    _ptr: Any = _Late()
 
     def __init__(self, _native: Native | None = None, _ptr: Any = None) -> None:
         if _native is None:
@@ -142,15 +157,14 @@ class _Tensor(Handle):
         native.release()
         return tensor
 
-    def __getattr__(self, name: str) -> Any:
+    def _make_late(self) -> None:
         """Make what a result of a run does not have before it is used: the extension makes it with its memory alone."""
         memory = self._memory
-        if memory is None or name not in ("_native", "_ptr"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        if memory is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no tensor yet")
         made = Native(ffi.cast("tr_tensor *", memory.address), memory.let_go, owner=type(self).__name__)
         self.__dict__.setdefault("_ptr", made.ptr)
         self.__dict__.setdefault("_native", made)      # of several threads one gives its own
-        return self.__dict__[name]
 
     def _let_go(self) -> bool:
         if self._memory is not None:
