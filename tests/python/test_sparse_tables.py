@@ -339,7 +339,8 @@ def test_servers_report_what_one_process_reports(tmp_path):
         assert sums[2] == sums[0] * 4 * (3 if "user" in name else 6) and sums[3] == 2 * sums[2]
         assert hot[0][1] == 8 if "words" in name else 4 <= hot[0][1] <= 8
     logged = figures_of(logs.read(tmp_path / "logs")).tables
-    assert [(name, rows, hot) for name, rows, _, hot, _ in logged] == [(name, sums[0], hot[:8]) for name, hot, sums, _ in one]
+    assert [(table.name, table.rows, table.hot_keys) for table in logged] == [(name, sums[0], hot[:8]) for name, hot, sums, _ in one]
+    assert not any(table.disk for table in logged)
 
 
 @needs_mpi
