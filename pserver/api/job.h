@@ -117,8 +117,8 @@ typedef struct tr__job_blocks {
 
 /* A table with rows on the servers' disks. */
 typedef struct tr__job_spill {
-    char    *table, *folder;          /* rows of this table lie in this folder, */
-    uint64_t memory;                  /* but for so many bytes */
+    char    *table, *folder;          /* cold rows of this table lie in this folder of each server's host */
+    uint64_t memory;                  /* bytes of rows that each server keeps in memory */
 } tr__job_spill;
 
 /* Sparse tables: job_tables.c, job_rows.c. */

@@ -71,7 +71,7 @@ static uint64_t stride_of(const tr_checkpoint *checkpoint, int index)
     return tr_table_stride(&config);
 }
 
-/* Bytes of one row of each table. */
+/* Bytes of one row of each table together. */
 static uint64_t strides_of(const tr_checkpoint *checkpoint)
 {
     uint64_t bytes = 0;
@@ -81,8 +81,10 @@ static uint64_t strides_of(const tr_checkpoint *checkpoint)
     return bytes;
 }
 
-/* Rows lie where they lay when the checkpoint was written, or where the environment says. The setup is not known yet. */
-static tr_status make_table(item *to, const tr_checkpoint *checkpoint, int index, const tr_table_segment *place, const char *segments)
+/* Rows lie where they lay when the checkpoint was written, or where the environment says. The setup is not known yet. `strides`: bytes of
+ * one row of each table together. */
+static tr_status make_table(item *to, const tr_checkpoint *checkpoint, int index, const tr_table_segment *place, uint64_t strides,
+                            const char *segments)
 {
     char             name[TR_SEGMENT_NAME];
     tr_table_segment here = *place;
@@ -91,7 +93,7 @@ static tr_status make_table(item *to, const tr_checkpoint *checkpoint, int index
     tr_checkpoint_table(&to->about, &rows, checkpoint, index);
     here.name = tr_server_table_name(name, segments, to->about.name);
     here.spill = tr__checkpoint_spill(&here.memory, checkpoint, index);
-    TR_TRY(tr_table_complete_place(&here, stride_of(checkpoint, index), strides_of(checkpoint)));
+    TR_TRY(tr_table_complete_place(&here, stride_of(checkpoint, index), strides));
     to->segments = here.name ? tr__must_strdup(here.name) : NULL;
     if (here.name)
         tr_table_remove(here.name);                /* usually there is no old one */
@@ -124,9 +126,10 @@ static tr_status read_all(tr_restored *r, const tr_server_part *part, const char
         .first_shard = place.first_shard, .shard_count = place.shard_count, .reader = part->server, .readers = part->servers};
 
     r->item = tr__must_array((size_t)tr_checkpoint_tables(r->checkpoint) + 1, sizeof *r->item);
+    const uint64_t strides = strides_of(r->checkpoint);
     for (int i = 0; i < tr_checkpoint_tables(r->checkpoint); i++) {
         r->count++;
-        TR_TRY(make_table(&r->item[i], r->checkpoint, i, &place, segments));
+        TR_TRY(make_table(&r->item[i], r->checkpoint, i, &place, strides, segments));
     }
     return tr__checkpoint_read_rows(r->checkpoint, &wanted, put, r);
 }

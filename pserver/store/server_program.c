@@ -142,7 +142,7 @@ static uint64_t stride_of(const Trireme__Pserver__Table *from)
     return tr_table_stride(&config);
 }
 
-/* Bytes of one row of each table. */
+/* Bytes of one row of each table together. */
 static uint64_t strides_of(const Trireme__Pserver__Setup *setup)
 {
     uint64_t bytes = 0;
@@ -152,9 +152,10 @@ static uint64_t strides_of(const Trireme__Pserver__Setup *setup)
     return bytes;
 }
 
-static tr_status make_table(tr_server_program *sp, uint32_t index, const Trireme__Pserver__Table *from, const char *name,
-                            bool resume)
+/* `strides`: bytes of one row of each table together. */
+static tr_status make_table(tr_server_program *sp, uint32_t index, uint64_t strides, const char *name, bool resume)
 {
+    const Trireme__Pserver__Table *from = sp->setup->tables[index];
     char                 own[TR_SEGMENT_NAME];
     tr_table_segment     place = {.name = tr_server_table_name(own, name, from->name), .first_shard = from->first_shard,
                                   .shard_count = from->shard_count, .spill = from->spill, .memory = from->memory};
@@ -172,7 +173,7 @@ static tr_status make_table(tr_server_program *sp, uint32_t index, const Trireme
         return tr_fail(TR_EFORMAT, "table '%s': %zu states", from->name, from->n_state_values);
     for (int i = 0; i < config.states; i++)
         config.state_value[i] = from->state_values[i];
-    TR_TRY(tr_table_complete_place(&place, stride_of(from), strides_of(sp->setup)));
+    TR_TRY(tr_table_complete_place(&place, stride_of(from), strides));
     TR_TRY(tr_table_var_set(var, &config, &place));
     TR_TRY(tr_table_var_of(&sp->table[index], var, "setup", from->name));
     sp->pushed[index] = make_pushed(sp, from->name);
@@ -242,8 +243,9 @@ tr_status tr__server_program_setup(tr_server_program *sp, const Trireme__Pserver
         tr__server_memory_remove(sp);              /* the segments of an earlier job that is not resumed */
     sp->about = tr__must_array(setup->n_tables + 1, sizeof *sp->about);
     sp->table_count = (uint32_t)setup->n_tables;
+    const uint64_t strides = strides_of(setup);
     for (uint32_t i = 0; i < sp->table_count; i++)
-        TR_TRY(make_table(sp, i, setup->tables[i], name, resume));
+        TR_TRY(make_table(sp, i, strides, name, resume));
     name_pushed(sp);
     for (uint32_t i = 0; i < sp->value_count; i++)
         TR_TRY(make_value(sp, i, setup->values[i]));

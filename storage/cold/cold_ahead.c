@@ -1,8 +1,8 @@
 /* cold_ahead.c - records that are read before they are needed.
  *
- * They lie in cells. A record has WAYS cells where it may lie, which its number says. One is chosen that is empty, or has the record that
- * was asked for the longest time ago; nobody has wanted that one, or it is too early. So the memory is bounded, whoever asks for what.
- * A record without a cell is read when it is needed.
+ * They lie in cells, of which there is a bounded number. The number of a record says in which WAYS cells it may lie. One of these is
+ * chosen that is empty. If none is, the record goes that was announced the longest time ago and has not been looked up since. A record
+ * that finds no cell is read when it is needed.
  *
  * What must stay true: only the owner's thread looks at cells. The thread of file_reads.h writes bytes of cells that are READING, and nobody
  * uses these cells otherwise until all reads of their batch are done. A record never changes while its block lives, so what was read of it
@@ -138,14 +138,14 @@ static cell *choose(const ahead *a, uint32_t record)
 /* Cells for so many more records, if there is memory. What is here is kept. */
 static void reserve(tr_cold *cold, uint64_t more)
 {
-    enum { MEMORY = 32 << 20, FIRST = 64 * WAYS, SPARE = 2 };
+    enum { MEMORY = 32 << 20, LEAST = 256, SPARE = 2 };
     ahead         *a = cold->ahead;
-    const uint64_t wanted = SPARE * (a->used + more);
-    uint64_t       count = a->count ? a->count : FIRST;
+    const uint64_t wanted = SPARE * (a->used + more + LEAST), most = MEMORY / (cold->record_bytes + sizeof *a->cells);
+    uint64_t       count = a->count ? a->count : WAYS;
 
-    while (count < wanted && 2 * count * (cold->record_bytes + sizeof *a->cells) <= MEMORY)
+    while (count < wanted && 2 * count <= most)
         count *= 2;
-    if (count == a->count || a->under_way)
+    if (count == a->count || count > most || a->under_way)
         return;
     ahead grown = {calloc(count, sizeof *a->cells), malloc(count * cold->record_bytes), count, 0, a->round, NULL};
     if (!grown.cells || !grown.bytes) {

@@ -1,7 +1,8 @@
 /* cold_file.c - the file of cold rows: made, found again by the next process, and removed.
  *
- * A page of the file says whose rows it has; the blocks follow. A file with a name has a link to it beside the segments of its index. So
- * whoever removes the segments finds the file, without knowing its folder. The link is made before the file, and removed after it. */
+ * A page of the file says whose rows it has; the blocks follow. A link beside the segments of the index leads to a file with a name. The
+ * launcher, which removes the segments of a job, finds the file by it and need not know the folder. The link is made before the file, and
+ * removed after it. */
 #include "storage/cold/cold_state.h"
 
 #include "storage/memory/segment.h"

@@ -19,11 +19,12 @@ KEYS = 4000
 MEMORY = 200 * 120                                     # some 200 rows
 
 
-def click_model(**options):
+def click_model(minimizes=True, **options):
     ids = layers.data("ids", [4, 1], dtype="int64")
     rows = layers.embedding(ids, [KEYS, 8], is_distributed=True, param_attr="clicks", **options)
     loss = layers.mean(layers.square(layers.fc(layers.reshape(rows, [-1, 32]), 1) - 0.5))
-    fluid.optimizer.Adam(0.05).minimize(loss)
+    if minimizes:
+        fluid.optimizer.Adam(0.05).minimize(loss)
     return loss
 
 
@@ -70,13 +71,24 @@ def test_announced_rows_are_read_ahead_and_change_no_bit(tmp_path):
     random = np.random.RandomState(5)
     feeds = [{"ids": random.randint(0, KEYS, (16, 4, 1))} for _ in range(60)]
     losses, disks = [], []
-    for announce in (iter, fluid.distributed.prefetched):
+    for announces in (False, True):
         run = Run(**on_disk(tmp_path))
-        with fluid.scope_guard(run.scope), fluid.program_guard(run.main, run.startup):
-            losses.append([run.exe.run(run.main, feed=feed, fetch_list=[run.loss])[0].tobytes() for feed in announce(feeds)])
+        announced = fluid.distributed.prefetched(feeds, program=run.main, scope=run.scope) if announces else feeds
+        losses.append([run.exe.run(run.main, feed=feed, fetch_list=[run.loss], scope=run.scope)[0].tobytes() for feed in announced])
         disks.append(run.part().disk)
     assert losses[0] == losses[1]
     assert disks[0].reads_ahead == 0 and disks[1].reads_ahead > 0.8 * disks[1].reads > 0
+
+
+def test_a_trainer_with_a_program_and_a_scope_of_its_own_reads_rows_ahead(tmp_path):
+    main, startup, scope = fluid.Program(), fluid.Program(), fluid.Scope()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        loss = click_model(**on_disk(tmp_path), minimizes=False)
+        trainer = fluid.Trainer(loss, fluid.optimizer.Adam(0.05), startup_program=startup, scope=scope)
+    random = np.random.RandomState(8)
+    trainer.train(lambda: ([(random.randint(0, KEYS, (4, 1)),) for _ in range(16)] for _ in range(60)))
+    disk = fluid.distributed.table_report(main, scope)[0].parts[0].disk
+    assert disk.reads_ahead > 0.5 * disk.reads > 0
 
 
 def test_a_loop_over_a_data_set_reads_rows_ahead(tmp_path):

@@ -193,6 +193,13 @@ static uint64_t announce(tr_cold *cold, int first, int n)
     return after.ahead - before.ahead;
 }
 
+static tr_status count(void *payload, uint32_t record, const tr_slot_row *row)
+{
+    (void)record, (void)row;
+    ++*(int *)payload;
+    return TR_OK;
+}
+
 TEST(announced_rows_are_read_once_and_ahead)
 {
     tr_cold  *cold = make_store("build");
@@ -205,6 +212,29 @@ TEST(announced_rows_are_read_once_and_ahead)
     assert_in_range(announce(cold, 0, ROWS), ROWS - 25, ROWS);
     EXPECT_OK(tr_cold_expect(cold, &row_of(7)->key, NULL, 1));                 /* nobody comes */
     tr_cold_free(cold);
+}
+
+/* Not even the fewest cells for them fit the memory for reading ahead. */
+TEST(announced_rows_that_are_too_long_are_read_when_they_are_needed)
+{
+    enum { LONG = 5 << 20 };
+    const tr_cold_config config = {NULL, "build", LONG, 0, TR_SHARDS, BLOCK};
+    tr_cold             *cold = NULL;
+    tr_slot_row         *row = calloc(1, LONG);
+    const int64_t        key = 0;
+    uint32_t             record;
+    tr_cold_report       report;
+    int                  found = 0;
+
+    EXPECT_OK(tr_cold_create(&cold, &config));
+    EXPECT_OK(tr_cold_write(cold, &record, (const tr_slot_row *const *)&row, 1));
+    EXPECT_OK(tr_cold_put(cold, key, record));
+    EXPECT_OK(tr_cold_expect(cold, &key, NULL, 1));
+    EXPECT_OK(tr_cold_fetch(cold, &key, NULL, 1, count, &found));
+    tr_cold_get_report(cold, &report);
+    assert_true(found == 1 && report.reads == 1 && report.ahead == 0);
+    tr_cold_free(cold);
+    free(row);
 }
 
 /* What was read of a block that has other records now is of no use. */
@@ -264,6 +294,7 @@ int main(void)
         cmocka_unit_test(a_damaged_record_is_an_error_and_not_a_row),
         cmocka_unit_test(a_forked_child_is_refused),
         cmocka_unit_test(announced_rows_are_read_once_and_ahead),
+        cmocka_unit_test(announced_rows_that_are_too_long_are_read_when_they_are_needed),
         cmocka_unit_test(what_was_read_ahead_of_a_block_that_is_free_is_forgotten),
         cmocka_unit_test(reads_beyond_the_end_of_a_file_fail),
     };

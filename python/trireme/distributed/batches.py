@@ -10,7 +10,8 @@ import numpy as np
 
 from ..job.session import session
 from ..native.errors import InvalidArgumentError
-from ..program import default_main_program
+from ..native.scope import Scope
+from ..program import Program, default_main_program
 from ..reader.ahead import owned
 from ..run.scopes import global_scope
 from .announced import Announcer
@@ -35,13 +36,14 @@ def set_batch_weight(weight: float | None) -> None:
     session.batch_weight = weight
 
 
-def prefetch(feed: dict[str, Any]) -> None:
+def prefetch(feed: dict[str, Any], program: Program | None = None, scope: Scope | None = None) -> None:
     """Announce the feed of the run after the next one, so that its rows of sparse tables come in time.
 
     ``feed`` is the dict of arrays that ``Executor.run`` will get. The rows are asked for when the next step's gradients are sent, and come
     with its update; the keys are sorted while the servers work. Keys that were not announced are asked for when their step begins. Rows
-    that lie on disk (``embedding(spill=)``) are read from now on, on servers and in one process, where ``feed`` is that of the default main
-    program in the global scope. The call has no effect without a sparse table.
+    that lie on disk (``embedding(spill=)``) are read from now on, on servers and in one process. The call has no effect without a sparse
+    table. ``program`` is what will run, in ``scope``: the default main program and the global scope if they are None. A job has one
+    training, and looks at neither.
 
     ``prefetched`` does this for a loop over feeds.
 
@@ -53,22 +55,23 @@ def prefetch(feed: dict[str, Any]) -> None:
     if session.training is not None:
         session.training.prefetch(feed)
         return
-    announcer = _announcer_here()
+    announcer = _announcer_of(program or default_main_program(), scope or global_scope())
     if all(name in feed for name in announcer.names):
         announcer.announce(feed)
 
 
-def _announcer_here() -> Announcer:
-    """Return the announcer of the default main program in the global scope. The program keeps it."""
-    program, scope = default_main_program(), global_scope()
+def _announcer_of(program: Program, scope: Scope) -> Announcer:
+    """Return the announcer of the program in the scope. The program keeps it."""
     announcer: Announcer | None = program._announcer
     if announcer is None or announcer.revision != program.desc.revision or announcer.scope is not scope:
         announcer = program._announcer = Announcer(program, scope)
     return announcer
 
 
-def prefetched(feeds: Iterable[Any], feed_of: Callable[[Any], dict[str, Any]] = lambda item: item) -> Iterator[Any]:
-    """Return the feeds one by one, and call ``prefetch`` for the next feed before each. ``feed_of`` gives an item's feed.
+def prefetched(feeds: Iterable[Any], feed_of: Callable[[Any], dict[str, Any]] = lambda item: item, program: Program | None = None,
+               scope: Scope | None = None) -> Iterator[Any]:
+    """Return the feeds one by one, and call ``prefetch`` for the next feed before each. ``feed_of`` gives an item's feed; ``program`` and
+    ``scope`` are those of ``prefetch``.
 
     An item is held while ``feeds`` makes the next one, so its arrays are copied: ``feeds`` may fill the same arrays again.
 
@@ -82,7 +85,7 @@ def prefetched(feeds: Iterable[Any], feed_of: Callable[[Any], dict[str, Any]] = 
     items = map(owned, feeds)
     for held in items:
         for item in items:
-            prefetch(feed_of(item))
+            prefetch(feed_of(item), program, scope)
             yield held
             held = item
         yield held

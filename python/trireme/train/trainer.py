@@ -104,7 +104,7 @@ class Trainer:
         names, fetches = ["loss", *self.metrics], [*self._fetches, *more.values()]
         batches, sizes, latest = [], [], {}
         fed = ((len(batch), self.feeder.feed(batch)) for batch in distributed.shard(reader)())
-        for number, (size, feed) in enumerate(distributed.prefetched(fed, lambda item: item[1])):
+        for number, (size, feed) in enumerate(distributed.prefetched(fed, lambda item: item[1], self.program, self.scope)):
             session.hear(BeginIteration(pass_id=session.epoch, batch_id=number))
             if session.is_over:
                 break
