@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..native.checks import finite
+from ..native.lazy import answer_for_package
 from ..program import Variable, default_main_program
 from . import ops, tensor
 from .math import elementwise_max, elementwise_min, sums
@@ -193,3 +194,6 @@ def linear_lr_warmup(learning_rate: Any, warmup_steps: int, start_lr: float, end
 
 __all__ = ["exponential_decay", "natural_exp_decay", "inverse_time_decay", "polynomial_decay", "piecewise_decay",
            "noam_decay", "cosine_decay", "linear_lr_warmup"]
+
+if not TYPE_CHECKING:                # a checker that saw it would take any name
+    __getattr__ = answer_for_package(__name__)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..native.dtypes import VarType
+from ..native.lazy import answer_for_package
 from ..parameters.initializer import Constant
 from ..parameters.layer_helper import LayerHelper
 from ..program import Variable
 from .nn import topk
-from .sequence import sequence_erase
 
 
 def accuracy(input: Variable, label: Variable, k: int = 1, correct: Variable | None = None,
@@ -91,6 +92,8 @@ def edit_distance(input: Variable, label: Variable, normalized: bool = True,
     helper = LayerHelper("edit_distance", input=input, label=label)
     input, label = helper.input(), helper.input("label")
     if ignored_tokens:
+        from .sequence import sequence_erase
+
         input, label = sequence_erase(input, ignored_tokens), sequence_erase(label, ignored_tokens)
     count, distances = helper.append_all("edit_distance", {"Hyps": [input], "Refs": [label]},
                                          {"SequenceNum": VarType.INT64, "Out": VarType.FP32}, {"normalized": normalized},
@@ -142,3 +145,6 @@ def mean_iou(input: Variable, label: Variable, num_classes: int) -> tuple[Variab
 
 
 __all__ = ["mean_iou", "accuracy", "auc", "edit_distance", "chunk_eval"]
+
+if not TYPE_CHECKING:                # a checker that saw it would take any name
+    __getattr__ = answer_for_package(__name__)

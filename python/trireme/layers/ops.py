@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..native.dtypes import DTypeLike, convert_dtype
+from ..native.lazy import answer_for_package
 from ..parameters.layer_helper import LayerHelper, activations
 from ..program import Variable
 
@@ -14,42 +15,38 @@ from ..program import Variable
 _RENAMED = {"lambda": "alpha"}
 
 
-class Unary(Protocol):
-    """The layer of an operator on each element. Those below take the operator's numbers, too: None is the default."""
+if TYPE_CHECKING:
+    class Unary(Protocol):
+        """The layer of an operator on each element. Those below take the operator's numbers, too: None is the default."""
 
-    def __call__(self, x: Variable, name: str | None = None) -> Variable: ...
+        def __call__(self, x: Variable, name: str | None = None) -> Variable: ...
 
+    class WithAlpha(Protocol):
+        def __call__(self, x: Variable, alpha: float | None = None, name: str | None = None) -> Variable: ...
 
-class WithAlpha(Protocol):
-    def __call__(self, x: Variable, alpha: float | None = None, name: str | None = None) -> Variable: ...
+    class WithBeta(Protocol):
+        def __call__(self, x: Variable, beta: float | None = None, name: str | None = None) -> Variable: ...
 
+    class WithBounds(Protocol):
+        def __call__(self, x: Variable, t_min: float | None = None, t_max: float | None = None, name: str | None = None) -> Variable: ...
 
-class WithBeta(Protocol):
-    def __call__(self, x: Variable, beta: float | None = None, name: str | None = None) -> Variable: ...
+    class WithFactor(Protocol):
+        def __call__(self, x: Variable, factor: float | None = None, name: str | None = None) -> Variable: ...
 
+    class WithScaleAndAlpha(Protocol):
+        def __call__(self, x: Variable, scale: float | None = None, alpha: float | None = None,
+                     name: str | None = None) -> Variable: ...
 
-class WithBounds(Protocol):
-    def __call__(self, x: Variable, t_min: float | None = None, t_max: float | None = None, name: str | None = None) -> Variable: ...
+    class WithScales(Protocol):
+        def __call__(self, x: Variable, scale_a: float | None = None, scale_b: float | None = None,
+                     name: str | None = None) -> Variable: ...
 
+    class WithSlope(Protocol):
+        def __call__(self, x: Variable, slope: float | None = None, offset: float | None = None,
+                     name: str | None = None) -> Variable: ...
 
-class WithFactor(Protocol):
-    def __call__(self, x: Variable, factor: float | None = None, name: str | None = None) -> Variable: ...
-
-
-class WithScaleAndAlpha(Protocol):
-    def __call__(self, x: Variable, scale: float | None = None, alpha: float | None = None, name: str | None = None) -> Variable: ...
-
-
-class WithScales(Protocol):
-    def __call__(self, x: Variable, scale_a: float | None = None, scale_b: float | None = None, name: str | None = None) -> Variable: ...
-
-
-class WithSlope(Protocol):
-    def __call__(self, x: Variable, slope: float | None = None, offset: float | None = None, name: str | None = None) -> Variable: ...
-
-
-class WithThreshold(Protocol):
-    def __call__(self, x: Variable, threshold: float | None = None, name: str | None = None) -> Variable: ...
+    class WithThreshold(Protocol):
+        def __call__(self, x: Variable, threshold: float | None = None, name: str | None = None) -> Variable: ...
 
 
 def _signature(numbers: Mapping[str, float]) -> inspect.Signature:
@@ -165,3 +162,6 @@ __all__ = ["abs", "acos", "asin", "atan", "brelu", "ceil", "cos", "elu", "erf", 
            "rsqrt", "selu", "sigmoid", "sign", "sin", "soft_relu", "softplus", "softshrink", "softsign", "sqrt",
            "square", "stanh", "swish", "tanh", "tanh_shrink", "thresholded_relu", "uniform_random",
            "gaussian_random"]
+
+if not TYPE_CHECKING:                # a checker that saw it would take any name
+    __getattr__ = answer_for_package(__name__)

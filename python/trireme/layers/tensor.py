@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..native import unique_name
 from ..native.checks import plain
 from ..native.dtypes import DTypeLike, VarType, constant_for, convert_dtype
+from ..native.lazy import answer_for_package
 from ..parameters.initializer import Constant, Initializer
 from ..parameters.layer_helper import LayerHelper
 from ..parameters.param_attr import AttrLike, ParamAttr
@@ -409,3 +410,6 @@ __all__ = ["create_tensor", "create_parameter", "create_global_var", "fill_const
            "zeros", "ones", "zeros_like", "assign", "cast", "concat", "split", "reshape", "transpose", "squeeze",
            "unsqueeze", "flatten", "stack", "unstack", "expand", "expand_as", "slice", "gather", "one_hot", "shape",
            "argmax", "argmin", "increment", "autoincreased_step_counter"]
+
+if not TYPE_CHECKING:                # a checker that saw it would take any name
+    __getattr__ = answer_for_package(__name__)

@@ -25,3 +25,16 @@ def load_later(package: str, names: Mapping[str, Sequence[str]]) -> tuple[Callab
         return value
 
     return getattr_, lambda: sorted({*sys.modules[package].__dict__, *module_of})
+
+
+def answer_for_package(module: str) -> Callable[[str], Any]:
+    """Return a module's ``__getattr__``, which knows all public names of its package: Fluid's scripts know layers by modules that are cut
+    otherwise, such as ``layers.nn.relu``."""
+    package = module.rpartition(".")[0]
+
+    def getattr_(name: str) -> Any:
+        if not name.startswith("_") and name in sys.modules[package].__all__:
+            return getattr(sys.modules[package], name)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return getattr_

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._core import ffi, lib
 from .dtypes import VarType
 from .errors import OutOfMemoryError, check
 from .handles import Handle, Native, Uncopied, new_lock_of, share_lock
 from .names import name_chars
-from .selected_rows import SelectedRows
 from .tensor import LoDTensor
+
+if TYPE_CHECKING:
+    from .selected_rows import SelectedRows
 
 _Kind = TypeVar("_Kind", bound="LoDTensor | SelectedRows")
 
@@ -117,6 +119,8 @@ class ScopeVariable(Uncopied):
 
     def get_selected_rows(self) -> SelectedRows:
         """Return the SelectedRows that the variable holds."""
+        from .selected_rows import SelectedRows
+
         return self._tensor(SelectedRows)
 
     def get_lod_tensor_array(self) -> LoDTensorArray:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..parameters.sparse_table import is_tile
 from ..program import Parameter, Variable
 
 if TYPE_CHECKING:
@@ -225,6 +224,8 @@ class LambOptimizer(AdamOptimizer):
         self._excludes = exclude_from_weight_decay_fn
 
     def _attrs_of(self, param: Parameter) -> dict[str, Any]:
+        from ..parameters.sparse_table import is_tile
+
         decay = 0.0 if self._excludes is not None and self._excludes(param) else self._weight_decay
         return {**self._attrs, "weight_decay": decay, "per_row": is_tile(param)}
 

@@ -8,7 +8,6 @@ from typing import Any
 from .. import layers
 from ..native.dtypes import VarType
 from ..parameters.layer_helper import LayerHelper
-from ..parameters.sparse_table import is_table
 from ..program import Block, Parameter, Program, Variable, default_main_program
 
 
@@ -112,6 +111,8 @@ class GradientClipByNorm(BaseGradientClipAttr):
         self.clip_norm = _norm(clip_norm)
 
     def __call__(self, params_grads: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        from ..parameters.sparse_table import is_table
+
         result: list[tuple[Any, Any]] = []
         for pair in params_grads:
             # A table's rows are on all servers of a job: its length is computed as that of several parameters is.

@@ -15,7 +15,6 @@ from ..native.checks import finite, plain
 from ..parameters.initializer import Constant
 from ..parameters.layer_helper import LayerHelper
 from ..parameters.regularizer import WeightDecayRegularizer, append_regularization_ops
-from ..parameters.sparse_table import Tiles, is_tile
 from ..program import Block, Operator, Parameter, Program, Variable, default_main_program, default_startup_program, program_guard
 from ..program.backward import append_backward
 from .clip import BaseGradientClipAttr, append_gradient_clip_ops
@@ -162,6 +161,8 @@ class Optimizer:
 
     def apply_gradients(self, params_grads: Sequence[tuple[Parameter, Variable]]) -> list[Operator]:
         """Append clipping, regularization and the updates; return the updates' operators."""
+        from ..parameters.sparse_table import Tiles
+
         pairs = sorted(((p, g) for p, g in params_grads if g is not None), key=lambda pair: pair[0].name)
         if not pairs:
             raise ValueError(f"{type(self).__name__}: no parameter has a gradient")
@@ -272,6 +273,8 @@ class LarsMomentumOptimizer(Optimizer):
                        "lars_weight_decay": self._number("lars_weight_decay", lars_weight_decay, at_least=0)}
 
     def _attrs_of(self, param: Parameter) -> Mapping[str, Any]:
+        from ..parameters.sparse_table import is_tile
+
         return {**self._attrs, "per_row": True} if is_tile(param) else self._attrs
 
 

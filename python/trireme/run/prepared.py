@@ -20,7 +20,6 @@ from ..native.names import name_array
 from ..native.suggest import did_you_mean
 from ..native.tensor import LoDTensor, view_of_owned, with_batch_sizes
 from ..native.scope import Scope
-from ..native.selected_rows import SelectedRows
 from ..program import Program, Variable
 
 _MAX_RANK = 9
@@ -132,6 +131,8 @@ class Prepared(PlanCall, Uncopied):                    # type: ignore[misc]  # t
         """Return what a run has fetched where it is no plain array: rows, sequences in a run that returns arrays, or bfloat16."""
         tensor = ffi.cast("tr_tensor *", address)
         if lib.tr_tensor_has_rows(tensor):
+            from ..native.selected_rows import SelectedRows
+
             return SelectedRows._adopt(tensor)
         if lib.tr_tensor_lod_levels(tensor):
             lib.tr_tensor_free(tensor)
