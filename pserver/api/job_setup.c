@@ -35,27 +35,16 @@ static tr_status check_blocks(const tr_job *job, const tr_job_spec *spec)
     return TR_OK;
 }
 
-/* What the job has that does not work with rows on disk; NULL: nothing. */
-static const char *obstacle(const tr_policy *policy, const tr_job *job, const tr_job_table *table)
-{
-    if (policy->trains_copies)
-        return "modes geo and average";
-    if (tr_comm_roster(job->rank.comm)->replicas)
-        return "replicas (--replicas)";
-    return table->max_age || table->max_rows ? "max_age and max_rows" : NULL;
-}
-
-/* TR_EUNSUPPORTED names a table with rows on disk in a job that cannot have them. */
+/* TR_EUNSUPPORTED names a table with rows on disk in a job whose trainers have rows of their own. */
 static tr_status check_spill(const tr_policy *policy, const tr_job *job, const tr_job_spec *spec)
 {
     for (int i = 0; i < spec->table_count; i++) {
         const tr_job_table  *t = &spec->tables[i];
         const tr__job_spill *own = tr__job_spill_of(job, t->name);
         const char          *every = tr_table_spill_folder(), *folder = every ? every : own ? own->folder : NULL;
-        const char          *other = folder ? obstacle(policy, job, t) : NULL;
-        if (other)
-            return tr_fail(TR_EUNSUPPORTED, "table '%s' has rows on disk (spill='%s'), which does not work with %s yet: leave out one or "
-                           "the other", t->name, folder, other);
+        if (folder && policy->trains_copies)
+            return tr_fail(TR_EUNSUPPORTED, "table '%s' has rows on disk (spill='%s'), which does not work with modes geo and average yet: "
+                           "leave out one or the other", t->name, folder);
     }
     return TR_OK;
 }

@@ -42,7 +42,7 @@ static tr_status begin(tr_cold *cold)
     TR_TRY(tr_tag_index_create(&cold->index, tr__cold_index_name(name, c->name), c->first_shard, c->shard_count));
     TR_TRY(tr__cold_make_file(cold));
     tr__cold_put_notes(cold);
-    return TR_OK;
+    return tr__cold_open_ages(cold);
 }
 
 static tr_status open_cold(tr_cold **out, const tr_cold_config *config, bool is_new)
@@ -83,6 +83,7 @@ void tr_cold_free(tr_cold *cold)
     tr_cold_snapshot_end(cold);
     tr__cold_ahead_free(cold);
     tr_tag_index_free(cold->index);
+    tr_segment_free(cold->ages);
     if (cold->file >= 0)
         close(cold->file);
     free(cold->tail_bytes);
@@ -112,7 +113,7 @@ void tr_cold_get_report(const tr_cold *cold, tr_cold_report *report)
     *report = cold->report;
     report->rows = tr_cold_count(cold);
     report->file_bytes = (uint64_t)(cold->blocks - cold->free_count) * cold->block_bytes;
-    report->index_bytes = tr_tag_index_bytes(cold->index);
+    report->index_bytes = tr_tag_index_bytes(cold->index) + (cold->ages ? tr_segment_bytes(cold->ages) : 0);
 }
 
 /* == blocks ======================================================================================== */
@@ -173,6 +174,7 @@ tr_status tr__cold_begin_block(tr_cold *cold)
     const uint32_t block = is_new ? cold->blocks : cold->free[cold->free_count - 1];
     if ((uint64_t)(block + 1) * cold->per_block > UINT32_MAX - 1)
         return tr_fail(TR_ENOMEM, "cold rows: 2^32 records are possible on one server");
+    TR_TRY(tr__cold_reserve_ages(cold, (uint64_t)block + 1));
     TR_TRY(take_room(cold, block));
     if (is_new)
         cold->blocks++;

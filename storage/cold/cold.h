@@ -30,13 +30,14 @@ typedef struct tr_cold_config {
     uint64_t    stride;               /* bytes of a row, tr_slot_row and payload */
     uint32_t    first_shard, shard_count;
     uint64_t    block_bytes;          /* a multiple of 4096; 0: 1 MiB, or more for long rows */
+    bool        keeps_ages;           /* tr_cold_ages_of_shard will be called */
 } tr_cold_config;
 
 /* What has happened since the beginning. */
 typedef struct tr_cold_report {
     uint64_t rows;                    /* indexed records */
     uint64_t file_bytes;              /* of blocks in use */
-    uint64_t index_bytes;
+    uint64_t index_bytes;             /* of the index and the ages */
     uint64_t reads, read_bytes;       /* of single records, for look-ups */
     uint64_t ahead;                   /* records that a look-up needed, and whose reads were begun before (tr_cold_expect) */
     uint64_t waited;                  /* nanoseconds that look-ups have waited for the disk */
@@ -67,6 +68,19 @@ tr_status tr_cold_fetch(tr_cold *cold, const int64_t *keys, const uint32_t *slot
 tr_status tr_cold_expect(tr_cold *cold, const int64_t *keys, const uint32_t *slots, int64_t n);
 /* Call `each` for all rows of one shard. */
 tr_status tr_cold_each_of_shard(tr_cold *cold, uint32_t shard, tr_cold_row_fn each, void *payload);
+
+/* -- ages: what memory has of each record besides the index, 8 bytes. They come and go with the records -- */
+
+typedef struct tr_cold_age {
+    uint32_t record, mark, last;      /* mark and last as in the row */
+} tr_cold_age;
+
+/* Keep ages from now on. The call reads all records, unless they were kept before. */
+tr_status tr_cold_keep_ages(tr_cold *cold);
+/* List the ages of one shard. *list is realloc'ed, *capacity is its size. */
+tr_status tr_cold_ages_of_shard(tr_cold_age **list, uint64_t *capacity, uint64_t *count, const tr_cold *cold, uint32_t shard);
+/* Read indexed records, and call `each` in their order. */
+tr_status tr_cold_read(tr_cold *cold, const uint32_t *records, uint64_t count, tr_cold_row_fn each, void *payload);
 
 /* -- rows come and go -- */
 

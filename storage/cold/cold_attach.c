@@ -126,7 +126,8 @@ tr_status tr__cold_go_on(tr_cold *cold)
     TR_TRY(tr__cold_find_file(cold, &blocks));
     if (notes->is_clearing)
         tr__cold_clear_index(cold);
-    return count_blocks(cold, blocks);
+    TR_TRY(count_blocks(cold, blocks));
+    return tr__cold_open_ages(cold);
 }
 
 void tr__cold_clear_index(tr_cold *cold)
@@ -143,5 +144,6 @@ void tr_cold_remove(const char *name)
     char index[TR_SEGMENT_NAME];
 
     tr__cold_remove_file(name);
+    tr__cold_remove_ages(name);
     tr_slots_remove(tr__cold_index_name(index, name));
 }

@@ -110,10 +110,13 @@ tr_status tr__cold_read(tr_cold *cold, const tr__cold_reading *what)
 {
     const uint64_t most = at_a_time(cold, what->is_quiet), room = most < what->count ? most : what->count;
     const reading  r = {malloc(room * cold->record_bytes + 1), malloc((room + 1) * sizeof *r.bytes), malloc((room + 1) * sizeof *r.reads)};
+    const uint64_t begun = now();
     tr_status      status;
 
     if (!what->is_quiet)
         tr__cold_ahead_settle(cold, what->records, what->count);
+    if (!what->is_quiet)
+        cold->report.waited += now() - begun;
     if (!r.memory || !r.bytes || !r.reads)
         status = tr_fail(TR_ENOMEM, "cold rows: no memory to read %llu records", (unsigned long long)room);
     else
@@ -186,6 +189,12 @@ tr_status tr_cold_fetch(tr_cold *cold, const int64_t *keys, const uint32_t *slot
     TR_TRY(tr__cold_check_process(cold));
     TR_TRY(tr_tag_index_find(&cold->found, &cold->found_capacity, &found, cold->index, keys, slots, n));
     return found ? read_candidates(cold, found, each, payload) : TR_OK;
+}
+
+tr_status tr_cold_read(tr_cold *cold, const uint32_t *records, uint64_t count, tr_cold_row_fn each, void *payload)
+{
+    TR_TRY(tr__cold_check_process(cold));
+    return tr__cold_read(cold, &(tr__cold_reading){records, count, NULL, NULL, each, payload, true});
 }
 
 tr_status tr_cold_each_of_shard(tr_cold *cold, uint32_t shard, tr_cold_row_fn each, void *payload)

@@ -1,5 +1,5 @@
 /* cold_state.h - the inside of cold rows, shared by cold.c (life, blocks of the file), cold_attach.c, cold_file.c, cold_read.c,
- * cold_write.c, cold_ahead.c and cold_snapshot.c. */
+ * cold_write.c, cold_ages.c, cold_ahead.c and cold_snapshot.c. */
 #pragma once
 
 #include "storage/cold/cold.h"
@@ -24,7 +24,12 @@ typedef struct tr__cold_notes {
     int64_t  key;
     uint32_t record;
     uint32_t is_clearing;             /* all entries are being removed */
+    uint64_t has_ages;
 } tr__cold_notes;
+
+typedef struct tr__cold_age {
+    uint32_t mark, last;
+} tr__cold_age;
 
 typedef struct tr__cold_block {
     uint32_t live;                    /* records that are indexed or held */
@@ -53,6 +58,7 @@ struct tr_cold {
     int                file;
     pid_t              pid;           /* a forked child shares the file, and must not use it */
     tr_tag_index      *index;
+    tr_segment        *ages;          /* a tr__cold_age of each record of the file; NULL: none are kept */
     uint64_t           record_bytes, block_bytes;
     uint32_t           per_block;     /* records of a block */
     tr__cold_block    *block;
@@ -122,6 +128,20 @@ tr_file_read tr__cold_piece(const tr_cold *cold, uint32_t record, char *to);
 void      tr__cold_count_reads(tr_cold *cold, const tr_file_read *reads, int64_t count);
 /* Order tr_tag_candidates by their records, for qsort. */
 int       tr__cold_by_record(const void *a, const void *b);
+
+/* -- cold_ages.c -- */
+
+/* Attach to the ages that the notes say there are, or begin to keep them if the configuration says so. */
+tr_status tr__cold_open_ages(tr_cold *cold);
+/* Room for the ages of all blocks, if they are kept. */
+tr_status tr__cold_reserve_ages(tr_cold *cold, uint64_t blocks);
+void      tr__cold_remove_ages(const char *name);
+
+static inline void tr__cold_note_age(const tr_cold *cold, uint32_t record, const tr_slot_row *row)
+{
+    if (cold->ages)
+        ((tr__cold_age *)tr_segment_base(cold->ages))[record] = (tr__cold_age){row->mark, row->last};
+}
 
 /* -- cold_ahead.c -- */
 

@@ -36,6 +36,7 @@ static void lay(tr_cold *cold, uint32_t at, const tr_slot_row *row)
     memcpy(to + sizeof head, row, cold->config.stride);
     head.crc = tr__cold_checksum(cold, to);
     memcpy(to, &head, sizeof head);
+    tr__cold_note_age(cold, head.record, row);
 }
 
 /* Append as many rows as the tail has room for. */

@@ -157,7 +157,7 @@ tr_status tr_table_configure(tr_table *table, const tr_table_config *config, con
     tr_changes_forget(&table->changes);
     table->config = *config;
     tr__table_notes_of(table)->digest = digest(config);
-    return TR_OK;
+    return tr__spill_configure(table);
 }
 
 tr_status tr_table_attach(tr_table **out, const tr_table_config *config, const tr_table_segment *place, uint64_t step)

@@ -1,4 +1,4 @@
-/* table_admission.c - decides which keys have rows: admission during updates, eviction between them.
+/* table_admission.c - decides which keys get rows, and makes and removes rows.
  *
  * A key that is counted has a row without payload among the candidates. If there is a snapshot, rows are made and removed under its
  * lock, because that changes the index. */
@@ -208,97 +208,6 @@ tr_status tr_table_take_hinted(tr_table *table, uint32_t *slots, const uint32_t 
     TR_TRY(tr__spill_bring(table, keys, n));
     tr_parallel_range(n, MIN_KEYS, confirm_range, &(search){table, slots, hints, keys});
     return take_found(table, slots, keys, n);
-}
-
-/* == eviction ======================================================================================== */
-
-typedef struct victim {
-    uint32_t age, touches;
-    int64_t  key;
-    uint32_t slot;
-} victim;
-
-/* The order of eviction: first the row that was untouched for the longest time, then the row with fewer updates, then the smaller key. */
-static int by_worth(const void *a, const void *b)
-{
-    const victim *x = a, *y = b;
-
-    if (x->age != y->age)
-        return x->age > y->age ? -1 : 1;
-    if (x->touches != y->touches)
-        return x->touches < y->touches ? -1 : 1;
-    return (x->key > y->key) - (x->key < y->key);
-}
-
-/* Steps since the last update of a row. A server of a mode without lockstep may have a row that was touched later than its own clock: its age is 0. */
-static uint32_t age_of(const tr_slot_row *row, uint64_t clock)
-{
-    const uint32_t age = (uint32_t)clock - row->last;
-    return age > INT32_MAX ? 0 : age;
-}
-
-static bool is_stale(const tr_table_config *c, const tr_slot_row *row, uint64_t clock)
-{
-    return c->max_age && age_of(row, clock) > c->max_age && (!c->keep_count || (row->mark & TR__TOUCHES) < c->keep_count);
-}
-
-static tr_status evict_stale(tr_table *t, tr_slots *slots, uint32_t shard, uint64_t clock, uint64_t *left, uint64_t *removed)
-{
-    uint64_t count = 0;
-
-    *left = 0;
-    TR_TRY(tr_slots_of_shard(&t->list, &t->list_capacity, &count, slots, shard));
-    for (uint64_t i = 0; i < count; i++) {
-        const tr_slot_row *row = tr_slots_row(tr_slots_rows(slots), tr_slots_stride(slots), t->list[i]);
-        if (is_stale(&t->config, row, clock)) {
-            tr__table_delete_row(t, slots, t->list[i]);
-            ++*removed;
-        } else {
-            t->list[(*left)++] = t->list[i];
-        }
-    }
-    return TR_OK;
-}
-
-static tr_status evict_surplus(tr_table *t, uint64_t count, uint64_t clock, uint64_t *removed)
-{
-    const uint64_t quota = (t->config.max_rows + TR_SHARDS - 1) / TR_SHARDS;
-
-    if (!t->config.max_rows || count <= quota)
-        return TR_OK;
-    victim *all = malloc(count * sizeof *all);
-    if (!all)
-        return tr_fail(TR_ENOMEM, "table: no memory to choose which of %llu rows to remove", (unsigned long long)count);
-    for (uint64_t i = 0; i < count; i++) {
-        const tr_slot_row *row = tr__table_row(t, t->list[i]);
-        all[i] = (victim){age_of(row, clock), row->mark & TR__TOUCHES, row->key, t->list[i]};
-    }
-    qsort(all, count, sizeof *all, by_worth);
-    for (uint64_t i = 0; i < count - quota; i++)
-        tr__table_delete_row(t, t->slots, all[i].slot);
-    *removed += count - quota;
-    free(all);
-    return TR_OK;
-}
-
-tr_status tr_table_evict(tr_table *table, uint64_t step, uint64_t *removed)
-{
-    const uint64_t clock = step + tr__table_notes_of(table)->ahead;
-    const uint32_t shard = (uint32_t)(clock % TR_SHARDS);
-    uint64_t       left = 0, gone = 0, waiting = 0;
-
-    if (removed)
-        *removed = 0;
-    if (!table->config.max_age && !table->config.max_rows)
-        return TR_OK;
-    TR_TRY(tr_undo_begin(table->undo, step));          /* undoing must not put old rows into slots that are used again */
-    if (table->candidates)
-        TR_TRY(evict_stale(table, table->candidates, shard, clock, &left, &waiting));
-    TR_TRY(evict_stale(table, table->slots, shard, clock, &left, &gone));
-    TR_TRY(evict_surplus(table, left, clock, &gone));
-    if (removed)
-        *removed = gone;
-    return TR_OK;
 }
 
 /* == all rows go ====================================================================================== */

@@ -70,17 +70,24 @@ static tr_status open_cold(tr__spill *s, const tr_table *t, const tr_cold_config
     return reserve_slots(s, tr_slots_used(t->slots));
 }
 
+static bool removes_old_rows(const tr_table_config *config)
+{
+    return config->max_age || config->max_rows;
+}
+
+tr_status tr__spill_configure(tr_table *table)
+{
+    return table->spill && removes_old_rows(&table->config) ? tr_cold_keep_ages(table->spill->cold) : TR_OK;
+}
+
 tr_status tr__spill_new(tr__spill **out, const tr_table *table, const tr_table_segment *place, bool is_new)
 {
     const tr_cold_config config = {place->name, place->spill, table->stride, place->first_shard, place->shard_count,
-                                   block_bytes(place->memory)};
+                                   block_bytes(place->memory), removes_old_rows(&table->config)};
 
     *out = NULL;
     if (!place->spill)
         return TR_OK;
-    if (table->config.max_age || table->config.max_rows)
-        return tr_fail(TR_EUNSUPPORTED, "table: rows that lie on disk (spill) are not removed by max_age or max_rows yet: leave out one or "
-                       "the other");
     tr__spill *spill = calloc(1, sizeof *spill);
     if (!spill)
         return tr_fail(TR_ENOMEM, "table: no memory");
@@ -108,6 +115,7 @@ void tr__spill_free(tr__spill *spill)
     free(spill->used);
     free(spill->record);
     free(spill->slots);
+    free(spill->ages);
     free(spill);
 }
 

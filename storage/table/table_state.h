@@ -1,4 +1,5 @@
-/* table_state.h - the inside of a table, shared by table.c (start and end), table_admission.c (which keys have rows), table_rows.c (reading
+/* table_state.h - the inside of a table, shared by table.c (start and end), table_admission.c (which keys get rows), table_evict.c (which lose
+ * them), table_rows.c (reading
  * and writing rows), table_shards.c (whole shards), table_spill.c and table_spill_rows.c (rows on disk). */
 #pragma once
 
@@ -99,12 +100,16 @@ struct tr__spill {
     uint32_t       *slots;            /* memory for a call: the slots of its keys */
     int64_t         slots_capacity;
     uint64_t        looked_up, found_hot;
+    tr_cold_age    *ages;             /* memory for those of a shard */
+    uint64_t        ages_capacity;
     pthread_mutex_t lock;
 };
 
 /* Make the rows on disk of a table that has its slots, or attach to them. Without a spill folder *out is NULL. */
 tr_status tr__spill_new(tr__spill **out, const tr_table *table, const tr_table_segment *place, bool is_new);
 void      tr__spill_free(tr__spill *spill);
+/* The table has another configuration. */
+tr_status tr__spill_configure(tr_table *table);
 
 /* All of these do nothing for a table without a spill folder. */
 

@@ -256,6 +256,105 @@ TEST(rows_that_are_only_looked_up_are_not_written_again)
     free_pair(&p);
 }
 
+/* == eviction =================================================================================== */
+
+enum { SHARDS = 8, KEYS = 800 };
+
+/* Many keys of a few shards. */
+static int64_t key_of_few_shards(uint64_t i)
+{
+    return key_of_hash(i % SHARDS << 54 | tr_hash_u64(i) >> 10);
+}
+
+/* Steps of the clock at which one of these shards is looked at. */
+static void next_step(pair *p)
+{
+    p->step++;
+    p->step += p->step % TR_SHARDS >= SHARDS ? TR_SHARDS - p->step % TR_SHARDS : 0;
+}
+
+static void train_and_evict(pair *p, uint64_t seed)
+{
+    int64_t   keys[20];
+    uint64_t  removed[2];
+
+    for (uint64_t i = 0; i < 20; i++)                  /* some steps leave many rows of one age, and with as many updates */
+        keys[i] = key_of_few_shards((tr_random_below(seed, 0, KEYS) + i * (seed % 3 ? 1 : 37)) % KEYS);
+    next_step(p);
+    update(p->plain, p->step, keys, 20, (float)(seed % 7));
+    update(p->spilled, p->step, keys, 20, (float)(seed % 7));
+    EXPECT_OK(tr_table_evict(p->plain, p->step, &removed[0]));
+    EXPECT_OK(tr_table_evict(p->spilled, p->step, &removed[1]));
+    assert_int_equal(removed[0], removed[1]);
+}
+
+static void expect_same_removed(pair *p)
+{
+    for (uint32_t shard = 0; shard < SHARDS; shard++) {
+        void    *keys[2];
+        uint64_t bytes[2];
+        EXPECT_OK(tr_table_snapshot_read_removed(p->plain, shard, false, &keys[0], &bytes[0]));
+        EXPECT_OK(tr_table_snapshot_read_removed(p->spilled, shard, false, &keys[1], &bytes[1]));
+        expect_same_packs(keys[0], bytes[0], keys[1], bytes[1], sizeof(int64_t));
+    }
+}
+
+static void run_evictions(const tr_table_config *config)
+{
+    pair            p = make_pair(config, HOT);
+    tr_table_report report;
+
+    for (uint64_t i = 0; i < 600; i++) {
+        train_and_evict(&p, i);
+        if (i == 400) {
+            EXPECT_OK(tr_table_snapshot(p.plain, 1, 0));
+            EXPECT_OK(tr_table_snapshot(p.spilled, 1, 0));
+        }
+    }
+    EXPECT_OK(tr_table_snapshot(p.plain, 2, 1));
+    EXPECT_OK(tr_table_snapshot(p.spilled, 2, 1));
+    expect_same_removed(&p);
+    tr_table_snapshot_end(p.plain);
+    tr_table_snapshot_end(p.spilled);
+    tr_table_get_report(p.spilled, &report);
+    assert_true(report.rows < KEYS && report.cold.rows > 0);
+    expect_same_rows(&p, 0);
+    free_pair(&p);
+}
+
+TEST(old_rows_go_from_disk_as_from_memory)
+{
+    tr_table_config config = config_of(TR_FP32);
+
+    config.max_age = 30 * TR_SHARDS / SHARDS;
+    run_evictions(&config);
+    config.keep_count = 5;
+    run_evictions(&config);
+    config.max_rows = 60 * TR_SHARDS;
+    run_evictions(&config);
+    config.max_age = config.keep_count = 0;
+    run_evictions(&config);
+    config.entry_count = 2;
+    run_evictions(&config);
+}
+
+TEST(a_table_may_begin_to_remove_rows_when_many_lie_on_disk)
+{
+    tr_table_config        config = config_of(TR_FP32);
+    pair                   p = make_pair(&config, HOT);
+    const tr_table_segment place = {.shard_count = TR_SHARDS, .spill = IN_MEMORY, .memory = HOT * (tr_table_stride(&config) + 16)};
+
+    for (uint64_t i = 0; i < 100; i++)
+        train_and_evict(&p, i);
+    config.max_rows = 40 * TR_SHARDS;
+    EXPECT_OK(tr_table_configure(p.plain, &config, &(tr_table_segment){.shard_count = TR_SHARDS}));
+    EXPECT_OK(tr_table_configure(p.spilled, &config, &place));
+    for (uint64_t i = 0; i < 100; i++)
+        train_and_evict(&p, i);
+    expect_same_rows(&p, 0);
+    free_pair(&p);
+}
+
 /* == snapshots ================================================================================== */
 
 typedef struct reader {
@@ -309,16 +408,13 @@ TEST(a_snapshot_has_the_cold_rows_of_its_moment)
 
 /* == failures =================================================================================== */
 
-TEST(what_does_not_work_with_rows_on_disk_is_refused)
+TEST(a_folder_that_is_not_there_is_refused)
 {
-    tr_table_config  config = config_of(TR_FP32);
-    tr_table_segment place = {.shard_count = TR_SHARDS, .spill = "/nowhere/at/all", .memory = 1 << 20};
+    const tr_table_config  config = config_of(TR_FP32);
+    const tr_table_segment place = {.shard_count = TR_SHARDS, .spill = "/nowhere/at/all", .memory = 1 << 20};
     tr_table        *t = NULL;
 
     EXPECT_FAIL(TR_ENOTFOUND, "folder '/nowhere/at/all'", tr_table_create(&t, &config, &place));
-    place.spill = FOLDER;
-    config.max_age = 5;
-    EXPECT_FAIL(TR_EUNSUPPORTED, "max_age", tr_table_create(&t, &config, &place));
 }
 
 int main(void)
@@ -328,8 +424,10 @@ int main(void)
         cmocka_unit_test(rows_of_16_bits_and_counted_keys_change_no_bit_on_disk),
         cmocka_unit_test(the_same_calls_read_and_write_as_many_records),
         cmocka_unit_test(rows_that_are_only_looked_up_are_not_written_again),
+        cmocka_unit_test(old_rows_go_from_disk_as_from_memory),
+        cmocka_unit_test(a_table_may_begin_to_remove_rows_when_many_lie_on_disk),
         cmocka_unit_test(a_snapshot_has_the_cold_rows_of_its_moment),
-        cmocka_unit_test(what_does_not_work_with_rows_on_disk_is_refused),
+        cmocka_unit_test(a_folder_that_is_not_there_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

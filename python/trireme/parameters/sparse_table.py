@@ -75,9 +75,6 @@ class TableOptions(NamedTuple):
         if bool(self.memory) != bool(self.spill):
             raise ValueError("embedding: memory says how much of the table stays in memory, spill the folder for the rest; give both or "
                              f"none, got memory={self.memory!r}, spill={self.spill!r}")
-        if self.spill and (self.max_age or self.max_rows):
-            raise UnsupportedError("embedding: rows that lie on disk (spill) are not removed by max_age or max_rows yet: leave out one or "
-                                   "the other")
 
     @property
     def memory_bytes(self) -> int:
