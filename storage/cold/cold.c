@@ -108,12 +108,17 @@ uint64_t tr_cold_count(const tr_cold *cold)
     return tr_tag_index_count(cold->index);
 }
 
+uint64_t tr_cold_memory(const tr_cold *cold)
+{
+    return tr_tag_index_bytes(cold->index) + (cold->ages ? tr_segment_bytes(cold->ages) : 0);
+}
+
 void tr_cold_get_report(const tr_cold *cold, tr_cold_report *report)
 {
     *report = cold->report;
     report->rows = tr_cold_count(cold);
     report->file_bytes = (uint64_t)(cold->blocks - cold->free_count) * cold->block_bytes;
-    report->index_bytes = tr_tag_index_bytes(cold->index) + (cold->ages ? tr_segment_bytes(cold->ages) : 0);
+    report->index_bytes = tr_cold_memory(cold);
 }
 
 /* == blocks ======================================================================================== */

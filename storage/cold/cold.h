@@ -52,6 +52,8 @@ void      tr_cold_free(tr_cold *cold);
 /* Remove the file and the segments of this name, as far as they exist. */
 void      tr_cold_remove(const char *name);
 void      tr_cold_get_report(const tr_cold *cold, tr_cold_report *report);
+/* Bytes of memory that grow with the records: the index and the ages. */
+uint64_t  tr_cold_memory(const tr_cold *cold);
 /* The number of indexed records. */
 uint64_t  tr_cold_count(const tr_cold *cold);
 /* Forget all records. */
@@ -66,8 +68,9 @@ typedef tr_status (*tr_cold_row_fn)(void *payload, uint32_t record, const tr_slo
 tr_status tr_cold_fetch(tr_cold *cold, const int64_t *keys, const uint32_t *slots, int64_t n, tr_cold_row_fn each, void *payload);
 /* Begin to read what tr_cold_fetch will want. Without this call, or without memory for so many, it reads the records itself. */
 tr_status tr_cold_expect(tr_cold *cold, const int64_t *keys, const uint32_t *slots, int64_t n);
-/* Call `each` for all rows of one shard. */
-tr_status tr_cold_each_of_shard(tr_cold *cold, uint32_t shard, tr_cold_row_fn each, void *payload);
+/* Call `each` for the rows of one shard. `since`: rows that no update after it has touched may be left out, and their blocks are not read; 0:
+ * all. */
+tr_status tr_cold_each_of_shard(tr_cold *cold, uint32_t shard, uint32_t since, tr_cold_row_fn each, void *payload);
 
 /* -- ages: what memory has of each record besides the index, 8 bytes. They come and go with the records -- */
 
@@ -110,4 +113,4 @@ tr_status tr_cold_snapshot_begin(tr_cold *cold);
 /* The reader has finished. Without a snapshot the call does nothing. */
 void      tr_cold_snapshot_end(tr_cold *cold);
 /* By the reader, once for each shard. */
-tr_status tr_cold_snapshot_each(tr_cold *cold, uint32_t shard, tr_cold_row_fn each, void *payload);
+tr_status tr_cold_snapshot_each(tr_cold *cold, uint32_t shard, uint32_t since, tr_cold_row_fn each, void *payload);

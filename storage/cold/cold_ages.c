@@ -53,7 +53,7 @@ tr_status tr_cold_keep_ages(tr_cold *cold)
     TR_TRY(tr_segment_create_moving(&cold->ages, ages_name(path, cold->name), CONTENT, VERSION, limit()));
     TR_TRY(tr__cold_reserve_ages(cold, cold->blocks));
     for (uint32_t i = 0; i < cold->config.shard_count && tr_cold_count(cold); i++)
-        TR_TRY(tr_cold_each_of_shard(cold, cold->config.first_shard + i, note_age, cold));
+        TR_TRY(tr_cold_each_of_shard(cold, cold->config.first_shard + i, 0, note_age, cold));
     atomic_signal_fence(memory_order_seq_cst);
     tr__cold_notes_of(cold)->has_ages = 1;
     return TR_OK;

@@ -87,6 +87,7 @@ static bool count_record(void *payload, uint32_t record)
         return false;
     cold->block[block].live++;
     cold->block[block].is_used = true;
+    cold->block[block].newest = UINT32_MAX;
     return true;
 }
 

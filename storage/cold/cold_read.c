@@ -197,13 +197,25 @@ tr_status tr_cold_read(tr_cold *cold, const uint32_t *records, uint64_t count, t
     return tr__cold_read(cold, &(tr__cold_reading){records, count, NULL, NULL, each, payload, true});
 }
 
-tr_status tr_cold_each_of_shard(tr_cold *cold, uint32_t shard, tr_cold_row_fn each, void *payload)
+uint64_t tr__cold_newer(const tr_cold *cold, uint32_t *records, uint64_t count, uint32_t since)
+{
+    uint64_t kept = 0;
+
+    for (uint64_t i = 0; i < count; i++)
+        if (!since || cold->block[tr__cold_block_of(cold, records[i])].newest > since)
+            records[kept++] = records[i];
+    return kept;
+}
+
+tr_status tr_cold_each_of_shard(tr_cold *cold, uint32_t shard, uint32_t since, tr_cold_row_fn each, void *payload)
 {
     uint32_t *records = NULL;
     uint64_t  capacity = 0, count = 0;
 
     TR_TRY(tr__cold_check_process(cold));
     tr_status status = tr_tag_index_of_shard(&records, &capacity, &count, cold->index, shard);
+    if (status == TR_OK)
+        count = tr__cold_newer(cold, records, count, since);
     if (status == TR_OK)
         status = tr__cold_read(cold, &(tr__cold_reading){records, count, NULL, NULL, each, payload, true});
     free(records);

@@ -42,7 +42,7 @@ static bool was_there(const tr_cold *cold, uint32_t record)
 }
 
 /* List the shard's records of that moment: those that the index still has, and those that were taken since. The lock is held. */
-static tr_status list_records(tr_cold *cold, uint32_t shard, uint32_t **list, uint64_t *count)
+static tr_status list_records(tr_cold *cold, uint32_t shard, uint32_t since, uint32_t **list, uint64_t *count)
 {
     tr__cold_taken *taken = &cold->snapshot->shard[shard];
     uint64_t        capacity = 0, all = 0;
@@ -58,19 +58,19 @@ static tr_status list_records(tr_cold *cold, uint32_t shard, uint32_t **list, ui
     *list = grown;
     if (taken->count)
         memcpy(grown + *count, taken->records, taken->count * sizeof *grown);
-    *count += taken->count;
+    *count = tr__cold_newer(cold, grown, *count + taken->count, since);
     free(taken->records);
     *taken = (tr__cold_taken){.is_read = true};
     return TR_OK;
 }
 
-tr_status tr_cold_snapshot_each(tr_cold *cold, uint32_t shard, tr_cold_row_fn each, void *payload)
+tr_status tr_cold_snapshot_each(tr_cold *cold, uint32_t shard, uint32_t since, tr_cold_row_fn each, void *payload)
 {
     uint32_t *records = NULL;
     uint64_t  count = 0;
 
     pthread_mutex_lock(&cold->snapshot->lock);
-    tr_status status = list_records(cold, shard, &records, &count);
+    tr_status status = list_records(cold, shard, since, &records, &count);
     pthread_mutex_unlock(&cold->snapshot->lock);
     if (status == TR_OK)
         status = tr__cold_read(cold, &(tr__cold_reading){records, count, NULL, NULL, each, payload, true});

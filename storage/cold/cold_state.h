@@ -35,6 +35,7 @@ typedef struct tr__cold_block {
     uint32_t live;                    /* records that are indexed or held */
     bool     is_used;                 /* else it is free */
     bool     is_old;                  /* a snapshot that is being read may need its records */
+    uint32_t newest;                  /* no record is of a row that was touched later; UINT32_MAX: unknown */
     uint32_t life;                    /* counts how often the block became free: what was read of it before is of no use */
 } tr__cold_block;
 
@@ -105,6 +106,8 @@ tr_status tr__cold_reserve_blocks(tr_cold *cold, uint32_t blocks);
 tr_status tr__cold_begin_block(tr_cold *cold);
 /* A block without live records becomes free. */
 void      tr__cold_free_block(tr_cold *cold, uint32_t block);
+/* Drop the records from a list whose rows no update after `since` can have touched; 0: none. Returns how many are left. */
+uint64_t  tr__cold_newer(const tr_cold *cold, uint32_t *records, uint64_t count, uint32_t since);
 /* The checksum of a record with its head. */
 uint32_t  tr__cold_checksum(const tr_cold *cold, const char *bytes);
 /* Check a record that was read. */

@@ -49,6 +49,9 @@ static tr_status write_some(tr_cold *cold, uint32_t *out, const tr_slot_row *con
     const uint64_t end = ((cold->filled + count) * cold->record_bytes + TR__COLD_PAGE - 1) / TR__COLD_PAGE * TR__COLD_PAGE;
     for (uint32_t i = 0; i < count; i++)
         lay(cold, cold->filled + i, rows[i]);
+    for (uint32_t i = 0; i < count; i++)
+        if (cold->block[cold->tail].newest < rows[i]->last)
+            cold->block[cold->tail].newest = rows[i]->last;
     TR_TRY(write_bytes(cold, cold->tail_bytes + from, end - from, tr__cold_block_place(cold, cold->tail) + from));
     for (uint32_t i = 0; i < count; i++)
         out[i] = cold->tail * cold->per_block + cold->filled + i;

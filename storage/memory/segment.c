@@ -152,6 +152,20 @@ tr_status tr_segment_grow(tr_segment *segment, uint64_t bytes)
     return commit(segment, wanted);
 }
 
+void tr_segment_shrink(tr_segment *segment, uint64_t bytes)
+{
+    const uint64_t unit = HEADER + bytes < TR__SEGMENT_LARGE ? HEADER : TR__HUGE_PAGE;
+    const uint64_t had = HEADER + segment->bytes, end = (HEADER + bytes + unit - 1) / unit * unit;
+
+    if (end >= had)
+        return;
+    /* A segment that cannot be cut keeps its memory. */
+    if (segment->file >= 0 ? ftruncate(segment->file, (off_t)end) != 0 : madvise(segment->map + end, had - end, MADV_DONTNEED) != 0)
+        return;
+    segment->bytes = end - HEADER;
+    segment->asked = segment->asked < end ? segment->asked : end / TR__HUGE_PAGE * TR__HUGE_PAGE;
+}
+
 /* == life ====================================================================================== */
 
 static tr_segment *make(const char *name, uint64_t limit, bool may_move)

@@ -5,8 +5,8 @@
  * in the same way, so its users need not distinguish the two.
  *
  * The whole virtual range is reserved at once, so the base stays. A segment that may move reserves little at first and more when it grows,
- * so that thousands fit into one process: then its base is another, and old pointers are dead. Only tr_segment_grow takes memory from the machine, at once and for
- * good: a full /dev/shm is a status there, never a later SIGBUS. New memory is zero. Segments of 16 MiB and more have huge pages where the
+ * so that thousands fit into one process: then its base is another, and old pointers are dead. Only tr_segment_grow takes memory from the machine, at
+ * once: a full /dev/shm is a status there, never a later SIGBUS. New memory is zero. Segments of 16 MiB and more have huge pages where the
  * machine gives them, and grow by whole ones.
  *
  * One process at a time holds a named segment, by a lock that ends with the process. The header has a word for the kind of contents and a
@@ -34,6 +34,8 @@ tr_status tr_segment_attach(tr_segment **out, const char *name, const char *cont
 tr_status tr_segment_attach_moving(tr_segment **out, const char *name, const char *content, uint32_t version, uint64_t limit);
 /* Grow the contents to at least `bytes` bytes. Never shrinks. TR_ENOMEM, TR_ERANGE (beyond the limit): the segment is unchanged. */
 tr_status tr_segment_grow(tr_segment *segment, uint64_t bytes);
+/* Give the memory of the contents after `bytes` bytes, or a little more, back to the machine. */
+void      tr_segment_shrink(tr_segment *segment, uint64_t bytes);
 
 /* The contents, aligned to 4096. The address stays the same until tr_segment_free, or until a segment that may move grows. */
 void       *tr_segment_base(const tr_segment *segment);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VERSION = 3 };
+enum { VERSION = 4 };
 static const uint64_t MAX_BYTES = (uint64_t)1 << 40, MAX_SLOTS = UINT32_MAX - 1;
 
 /* == life ======================================================================================= */
@@ -249,6 +249,40 @@ void tr_slots_delete(tr_slots *slots, uint32_t slot)
     h->pending = 0;
 }
 
+/* Make the list of free slots below `first` from the list of all. Returns it as the head keeps it. */
+static uint64_t free_below(tr_slots *s, uint32_t first)
+{
+    const tr__slots_head *h = s->head;
+    uint64_t              count = 0, last = 0, at = h->free & UINT32_MAX;
+
+    for (uint64_t left = tr__slots_free_count(h); left && at; left--) {
+        tr_slot_row   *row = tr_slots_row(s->row, s->stride, (uint32_t)at - 1);
+        const uint64_t next = (uint32_t)row->key;
+        if (at <= first && is_free(s, (uint32_t)at - 1)) {
+            row->key = (int64_t)last;
+            last = at;
+            count++;
+        }
+        at = next <= h->used ? next : 0;
+    }
+    return count << 32 | last;
+}
+
+void tr_slots_trim(tr_slots *slots, uint32_t first)
+{
+    tr__slots_head *h = slots->head;
+
+    if (first >= h->used)
+        return;
+    h->is_trimming = 1;
+    tr__slots_in_order();
+    h->free = free_below(slots, first);
+    h->used = first;
+    tr__slots_in_order();
+    h->is_trimming = 0;
+    tr_segment_shrink(slots->rows, TR__SLOTS_HEAD + first * slots->stride);
+}
+
 /* == after a kill ================================================================================= */
 
 /* Complete or undo the row that was being made or removed: a row in use gets its entry, any other becomes free. */
@@ -270,6 +304,19 @@ static void settle(tr_slots *s)
     }
     tr__slots_in_order();
     h->pending = 0;
+}
+
+/* Make the list of free rows from all rows. */
+static void find_free(tr_slots *s)
+{
+    tr__slots_head *h = s->head;
+
+    h->free = 0;
+    for (uint32_t slot = 0; slot < h->used; slot++)
+        if (is_free(s, slot))
+            push_free(s, slot);
+    tr__slots_in_order();
+    h->is_trimming = 0;
 }
 
 /* Check that everything the header describes lies inside the segments. Rows and entries are not checked: that would take as long as
@@ -304,16 +351,26 @@ static tr_status check_head(const tr_slots *s, const tr_slots_config *config)
                        config->first_shard + config->shard_count - 1);
     if (!has_all(s))
         return tr_fail(TR_EFORMAT, "table in segment '%s' says that it has more than it has", tr_segment_name(s->rows));
-    if (!s->has_journal && !tr__slots_is_index(s))
-        return tr_fail(TR_EFORMAT, "table in segment '%s': its index is damaged: %llu places, %llu to come, %llu rows", tr_segment_name(s->rows),
-                       (unsigned long long)h->capacity, (unsigned long long)h->next, (unsigned long long)(h->used - tr__slots_free_count(h)));
     return TR_OK;
+}
+
+static tr_status check_index(const tr_slots *s)
+{
+    const tr__slots_head *h = s->head;
+
+    if (tr__slots_is_index(s))
+        return TR_OK;
+    return tr_fail(TR_EFORMAT, "table in segment '%s': its index is damaged: %llu places, %llu to come, %llu rows", tr_segment_name(s->rows),
+                   (unsigned long long)h->capacity, (unsigned long long)h->next, (unsigned long long)(h->used - tr__slots_free_count(h)));
 }
 
 static tr_status go_on(tr_slots *s, const tr_slots_config *config)
 {
     use(s, config);
     TR_TRY(check_head(s, config));
+    if (s->head->is_trimming)
+        find_free(s);
+    TR_TRY(check_index(s));
     if (s->head->is_moving)
         TR_TRY(tr__slots_make_index(s));
     settle(s);

@@ -29,6 +29,8 @@
 
 /* Virtual shards, by which keys are routed. A key's shard is the top bits of its hash, for any number of servers. */
 enum { TR_SHARDS = 1024 };
+/* Bytes of an index that is empty. */
+enum { TR_SLOTS_FIRST_INDEX = 40960 };
 /* A value for "no row". */
 #define TR_SLOT_NONE UINT32_MAX
 
@@ -70,6 +72,8 @@ void      tr_slots_guess(const tr_slots *slots, uint32_t *out, const int64_t *ke
 tr_status tr_slots_new_row(uint32_t *out, tr_slots *slots);
 void      tr_slots_publish(tr_slots *slots, uint32_t slot, int64_t key);
 void      tr_slots_delete(tr_slots *slots, uint32_t slot);
+/* No row from slot `first` on is in use: forget these slots, and give their memory back. */
+void      tr_slots_trim(tr_slots *slots, uint32_t first);
 
 /* Rows are this many bytes apart, from slot 0 on. */
 static inline tr_slot_row *tr_slots_row(char *rows, uint64_t stride, uint32_t slot)

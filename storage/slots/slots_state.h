@@ -23,6 +23,7 @@ enum { TR__SLOTS_SLACK = 4096 };      /* places after the last: there is no wrap
 enum { TR__SLOTS_LIFTS = 1, TR__SLOTS_LAYS = 2 };      /* what is_moving says */
 enum { TR__SHARD_BITS = 10, TR__REGION_BITS = 6 };
 enum { TR__SLOTS_LINE = TR_CACHE_LINE / sizeof(uint64_t) };   /* places of a cache line */
+_Static_assert((TR__SLOTS_FIRST_CAPACITY + TR__SLOTS_SLACK) * sizeof(uint64_t) == TR_SLOTS_FIRST_INDEX, "slots.h says how large an empty index is");
 #define TR__SLOTS_FACTOR 0x9E3779B97F4A7C15u
 
 /* At the start of the rows' segment. */
@@ -41,6 +42,7 @@ typedef struct tr__slots_head {
     uint32_t region[1 << TR__REGION_BITS];       /* entries of each region. A kill may leave one too few or too many, which is harmless */
     char     notes[TR__SLOTS_NOTES];
     uint64_t moving_from, moving_count, moving_boundary;      /* the journal's places, and the boundary when they are laid */
+    uint64_t is_trimming;             /* the list of free rows is being made anew */
 } tr__slots_head;
 _Static_assert(sizeof(tr__slots_head) <= TR__SLOTS_HEAD, "a head has one page");
 

@@ -191,15 +191,17 @@ static bool is_row_of(const tr_table *t, uint32_t slot, int64_t key)
     return row->key == key && row->mark & TR_SLOT_LIVES;
 }
 
+/* A slot that is not there any more had a row that became cold. */
 static void confirm_range(void *payload, int64_t begin, int64_t end)
 {
     enum { AHEAD = 16 };
-    const search *s = payload;
+    const search  *s = payload;
+    const uint32_t used = tr_slots_used(s->table->slots);
 
     for (int64_t i = begin; i < end; i++) {
-        if (i + AHEAD < end && s->hints[i + AHEAD] != TR_SLOT_NONE)
+        if (i + AHEAD < end && s->hints[i + AHEAD] < used)
             __builtin_prefetch(tr__table_row(s->table, s->hints[i + AHEAD]));
-        s->slots[i] = s->hints[i] != TR_SLOT_NONE && is_row_of(s->table, s->hints[i], s->keys[i]) ? s->hints[i] : TR_SLOT_NONE;
+        s->slots[i] = s->hints[i] < used && is_row_of(s->table, s->hints[i], s->keys[i]) ? s->hints[i] : TR_SLOT_NONE;
     }
 }
 

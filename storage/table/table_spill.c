@@ -22,13 +22,25 @@ enum { PINNED = UINT8_MAX };          /* in `used`: the row stays until the last
 
 /* == life ======================================================================================== */
 
-/* The index of a row takes about eleven bytes, and this file keeps five more. */
-static uint64_t rows_in(uint64_t memory, uint64_t stride)
+/* An index begins with so many bytes: they are no part of the table's memory. */
+static uint64_t beyond_the_first(uint64_t index_bytes)
 {
-    enum { BESIDE = 16 };
-    const uint64_t rows = memory / (stride + BESIDE);
+    return index_bytes > TR_SLOTS_FIRST_INDEX ? index_bytes - TR_SLOTS_FIRST_INDEX : 0;
+}
 
-    return rows ? rows : 1;
+/* How many hot rows there may be: as many as the cold rows leave memory for, whose index grows by an eighth at a time. A hot row takes some
+ * 16 bytes in the index and in `used` and `record`, and these do not become smaller again. Where the index of the cold rows takes nearly
+ * all, some rows stay. */
+static uint64_t most_rows(const tr_table *t)
+{
+    enum { BESIDE = 16, LEAST = 8 };
+    const tr__spill *s = t->spill;
+    const uint64_t   cold = beyond_the_first(tr_cold_memory(s->cold)), grown = cold + cold / 8, least = s->memory / LEAST;
+    const uint64_t   room = grown < s->memory - least ? s->memory - grown : least;
+    const uint64_t   kept = beyond_the_first(tr_slots_index_bytes(t->slots)) + s->capacity * (sizeof *s->used + sizeof *s->record);
+    const uint64_t   full = room / (t->stride + BESIDE), left = (kept < room / 2 ? room - kept : room / 2) / t->stride;
+
+    return !full || !left ? 1 : full < left ? full : left;
 }
 
 /* Small tables have small blocks, so that their files are bounded as well. */
@@ -82,6 +94,7 @@ tr_status tr__spill_configure(tr_table *table)
 
 tr_status tr__spill_new(tr__spill **out, const tr_table *table, const tr_table_segment *place, bool is_new)
 {
+    enum { SHARE = 8 };
     const tr_cold_config config = {place->name, place->spill, table->stride, place->first_shard, place->shard_count,
                                    block_bytes(place->memory), removes_old_rows(&table->config)};
 
@@ -93,8 +106,7 @@ tr_status tr__spill_new(tr__spill **out, const tr_table *table, const tr_table_s
         return tr_fail(TR_ENOMEM, "table: no memory");
     spill->folder = tr__must_strdup(place->spill);
     spill->memory = place->memory;
-    spill->most = rows_in(place->memory, table->stride);
-    spill->batch = config.block_bytes / table->stride < spill->most / 8 ? config.block_bytes / table->stride : spill->most / 8;
+    spill->batch = place->memory / SHARE < config.block_bytes ? place->memory / SHARE / table->stride : config.block_bytes / table->stride;
     spill->call = 1;
     pthread_mutex_init(&spill->lock, NULL);
     const tr_status status = open_cold(spill, table, &config, is_new);
@@ -148,18 +160,24 @@ void tr__spill_change(tr_table *table, const uint32_t *slots, int64_t n)
             lose_record(table->spill, slots[i]);
 }
 
+static void pin(tr__spill *s, uint32_t slot)
+{
+    s->pinned += s->used[slot] != PINNED;
+    s->used[slot] = PINNED;
+}
+
 /* Only a table in named segments has a log for undoing. */
 void tr__spill_pin(tr_table *table, const uint32_t *slots, int64_t n)
 {
     for (int64_t i = 0; table->spill && tr_undo_bytes(table->undo) && i < n; i++)
         if (slots[i] != TR_SLOT_NONE)
-            table->spill->used[slots[i]] = PINNED;
+            pin(table->spill, slots[i]);
 }
 
 static void pin_logged(void *payload, uint64_t slot, const char *row)
 {
     (void)row;
-    ((tr__spill *)payload)->used[slot] = PINNED;
+    pin(payload, (uint32_t)slot);
 }
 
 static void unpin_logged(void *payload, uint64_t slot, const char *row)
@@ -167,6 +185,7 @@ static void unpin_logged(void *payload, uint64_t slot, const char *row)
     tr__spill *s = payload;
 
     (void)row;
+    s->pinned -= s->used[slot] == PINNED;
     s->used[slot] = s->call;
 }
 
@@ -187,6 +206,7 @@ void tr__spill_remove(tr_table *table, uint32_t slot)
     if (!table->spill)
         return;
     lose_record(table->spill, slot);
+    table->spill->pinned -= table->spill->used[slot] == PINNED;
     table->spill->used[slot] = 0;
 }
 
@@ -256,43 +276,86 @@ static uint32_t next_victim(const tr_table *t, uint64_t *steps)
 
 enum { AT_A_TIME = 1024 };
 
-/* Let some rows become cold. Those that must be written are collected. Returns by *count how many became cold. */
+/* Rows that are becoming cold; those that must be written are collected. */
+typedef struct cooling {
+    uint32_t slots[AT_A_TIME];
+    int64_t  changed;
+} cooling;
+
+static tr_status cool(tr_table *t, cooling *c, uint32_t slot)
+{
+    tr__spill *s = t->spill;
+
+    if (s->record[slot] != NO_RECORD && tr_cold_may_put(s->cold, s->record[slot]))
+        return make_cold(t, slot, s->record[slot]);
+    lose_record(s, slot);
+    s->used[slot] = s->call;                           /* the hand must not choose it twice */
+    c->slots[c->changed++] = slot;
+    return TR_OK;
+}
+
+static tr_status write_cooling(tr_table *t, cooling *c)
+{
+    const tr_slot_row *rows[AT_A_TIME];
+    uint32_t           records[AT_A_TIME];
+    const int64_t      changed = c->changed;
+
+    c->changed = 0;
+    return write_rows(t, c->slots, rows, records, changed);
+}
+
+/* Let some rows become cold. Returns by *count how many did. */
 static tr_status cool_some(tr_table *t, uint64_t wanted, uint64_t *steps, uint64_t *count)
 {
-    tr__spill         *s = t->spill;
-    uint32_t           slots[AT_A_TIME], records[AT_A_TIME];
-    const tr_slot_row *rows[AT_A_TIME];
-    int64_t            changed = 0;
+    cooling c = {.changed = 0};
 
-    *count = 0;
-    while (*count + (uint64_t)changed < wanted && changed < AT_A_TIME) {
+    for (*count = 0; *count < wanted && c.changed < AT_A_TIME; ++*count) {
         const uint32_t slot = next_victim(t, steps);
         if (slot == TR_SLOT_NONE)
             break;
-        if (s->record[slot] != NO_RECORD && tr_cold_may_put(s->cold, s->record[slot])) {
-            TR_TRY(make_cold(t, slot, s->record[slot]));
-            ++*count;
-            continue;
-        }
-        lose_record(s, slot);
-        s->used[slot] = s->call;                       /* the hand must not choose it twice */
-        slots[changed++] = slot;
+        TR_TRY(cool(t, &c, slot));
     }
-    TR_TRY(write_rows(t, slots, rows, records, changed));
-    *count += (uint64_t)changed;
+    return write_cooling(t, &c);
+}
+
+/* Let all rows from this slot on become cold, and give their memory back. */
+static tr_status trim(tr_table *t, uint32_t first)
+{
+    cooling c = {.changed = 0};
+
+    for (uint32_t slot = first; slot < tr_slots_used(t->slots); slot++) {
+        if (tr__table_row(t, slot)->mark & TR_SLOT_LIVES)
+            TR_TRY(cool(t, &c, slot));
+        if (c.changed == AT_A_TIME)
+            TR_TRY(write_cooling(t, &c));
+    }
+    TR_TRY(write_cooling(t, &c));
+    tr_slots_trim(t->slots, first);
     return TR_OK;
+}
+
+/* When the index of the cold rows has grown, there may be fewer hot rows. Slots at the end are given up, some thousand in a call, when none
+ * of their rows must stay and nobody reads them for a snapshot. */
+static tr_status keep_to_memory(tr_table *t)
+{
+    enum { SHARE = 32, SOME = 4096 };
+    const uint64_t most = most_rows(t), used = tr_slots_used(t->slots);
+
+    if (t->spill->pinned || t->snapshot || used <= most + most / SHARE + t->spill->batch)
+        return TR_OK;
+    return trim(t, (uint32_t)(used - most > SOME ? used - SOME : most));
 }
 
 /* Make room for `more` hot rows. If all hot rows are needed now, there are more of them until the next call. */
 static tr_status make_room(tr_table *t, uint64_t more)
 {
     tr__spill     *s = t->spill;
-    const uint64_t hot = tr_slots_count(t->slots);
+    const uint64_t hot = tr_slots_count(t->slots), most = most_rows(t);
     uint64_t       steps = 2 * (uint64_t)tr_slots_used(t->slots);
 
-    if (hot + more <= s->most)
+    if (hot + more <= most)
         return TR_OK;
-    uint64_t surplus = hot + more - s->most, count = 1;
+    uint64_t surplus = hot + more - most, count = 1;
     surplus = surplus > s->batch ? surplus : s->batch;
     for (; surplus && count; surplus -= count < surplus ? count : surplus)
         TR_TRY(cool_some(t, surplus, &steps, &count));
@@ -359,6 +422,7 @@ static tr_status bring(tr_table *t, const int64_t *keys, int64_t n)
     tr__spill *s = t->spill;
     uint64_t   missing = 0;
 
+    TR_TRY(keep_to_memory(t));
     TR_TRY(find_hot(t, keys, n));
     TR_TRY(reserve_slots(s, tr_slots_used(t->slots) + (uint64_t)n));
     s->call = s->call + 1 == PINNED ? 1 : s->call + 1;

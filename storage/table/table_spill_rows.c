@@ -56,7 +56,7 @@ tr_status tr__spill_pack(const tr_table *table, uint32_t shard, uint32_t since, 
 
     if (!table->spill)
         return TR_OK;
-    const tr_status status = (of_snapshot ? tr_cold_snapshot_each : tr_cold_each_of_shard)(table->spill->cold, shard, pack_row, &p);
+    const tr_status status = (of_snapshot ? tr_cold_snapshot_each : tr_cold_each_of_shard)(table->spill->cold, shard, since, pack_row, &p);
     *rows = p.rows;
     *bytes = p.bytes;
     if (status == TR_OK)

@@ -89,8 +89,9 @@ void      tr__table_take_out(tr_table *t, tr_slots *slots, uint32_t slot);
 struct tr__spill {
     tr_cold        *cold;
     char           *folder;
-    uint64_t        memory, most;     /* bytes of hot rows and of their index; hot rows */
+    uint64_t        memory;           /* bytes of hot rows and of both indices */
     uint64_t        batch;            /* rows that become cold at a time, so that writes are large */
+    uint64_t        pinned;           /* slots that are PINNED in `used` */
     /* of each slot: */
     uint8_t        *used;             /* the call that used it last; 0: none since the hand passed; PINNED */
     uint32_t       *record;           /* the record that has the same contents */

@@ -23,7 +23,7 @@ static char       name[64];
 
 static tr_table_segment place_of(const tr_table_config *config)
 {
-    return (tr_table_segment){.name = name, .shard_count = TR_SHARDS, .spill = FOLDER, .memory = HOT * (tr_table_stride(config) + 16)};
+    return (tr_table_segment){.name = name, .shard_count = TR_SHARDS, .spill = FOLDER, .memory = HOT * (tr_table_stride(config) + 16) + 13 * DOMAIN};
 }
 
 static tr_table *make_table(const tr_table_config *config, bool is_plain)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char FOLDER[] = "build", IN_MEMORY[] = "/dev/shm";      /* tests run in the root of the tree; a disk takes its time */
 
@@ -19,10 +20,16 @@ typedef struct pair {
     uint64_t  step;
 } pair;
 
+/* For so many rows in memory, and the index of the others; for a single one without it. */
+static uint64_t memory_for(const tr_table_config *config, uint64_t hot)
+{
+    return hot * (tr_table_stride(config) + 16) + (hot > 1 ? 13 * DOMAIN : 0);
+}
+
 static tr_table *make_table(const tr_table_config *config, uint64_t hot)
 {
     const char            *spill = hot == HOT ? IN_MEMORY : hot ? FOLDER : NULL;
-    const tr_table_segment place = {.shard_count = TR_SHARDS, .spill = spill, .memory = hot * (tr_table_stride(config) + 16)};
+    const tr_table_segment place = {.shard_count = TR_SHARDS, .spill = spill, .memory = memory_for(config, hot)};
     tr_table              *t = NULL;
 
     EXPECT_OK(tr_table_create(&t, config, &place));
@@ -186,7 +193,7 @@ static void run_random(const tr_table_config *config, uint64_t hot, uint64_t see
     for (int i = 0; i < calls; i++) {
         announce(&p, seed * 1000003 + (uint64_t)i);
         call_at_random(&p, seed * 1000003 + (uint64_t)i);
-        assert_in_range(tr_slots_count(tr_table_slots(p.spilled)), 0, hot + MOST_KEYS);
+        assert_in_range(tr_slots_count(tr_table_slots(p.spilled)), 0, memory_for(config, hot) / (tr_table_stride(config) + 16) + MOST_KEYS);
     }
     expect_same_rows(&p, 0);
     expect_same_rows(&p, (uint32_t)p.step / 2);
@@ -254,6 +261,57 @@ TEST(rows_that_are_only_looked_up_are_not_written_again)
     assert_int_equal(after.cold.written_bytes, before.cold.written_bytes);
     assert_true(after.cold.reads - before.cold.reads > DOMAIN - 2 * HOT);
     free_pair(&p);
+}
+
+/* == memory ==================================================================================== */
+
+enum { MANY = 120000, AT_ONCE = 500 };
+
+static void look_up_and_check(tr_table *t, const int64_t *keys, float amount)
+{
+    static float values[AT_ONCE * WIDTH];
+
+    EXPECT_OK(tr_table_pull(t, values, keys, AT_ONCE));
+    for (int i = 0; i < AT_ONCE * WIDTH; i++)
+        assert_true(values[i] == amount);
+}
+
+/* All keys of a table come once, and later some come again. The index of the cold rows becomes as large as a third of the memory. */
+static void fill_and_measure(const char *name)
+{
+    tr_table_config config = config_of(TR_FP32);
+    const uint64_t  memory = 4 << 20;
+    static int64_t  keys[AT_ONCE];
+    uint64_t        most_used = 0;
+    tr_table       *t = NULL;
+    tr_table_report report;
+
+    config.init = TR_TABLE_CONSTANT;
+    config.a = 0;
+    EXPECT_OK(tr_table_create(&t, &config, &(tr_table_segment){.name = name, .shard_count = TR_SHARDS, .spill = IN_MEMORY, .memory = memory}));
+    for (uint64_t step = 1; step <= 3 * MANY / AT_ONCE; step++) {
+        for (uint64_t i = 0; i < AT_ONCE; i++)
+            keys[i] = key_of((step - 1) * AT_ONCE % MANY + i);
+        update(t, step, keys, AT_ONCE, 1);
+        look_up_and_check(t, keys, (float)(1 + (step - 1) * AT_ONCE / MANY));
+        tr_table_get_report(t, &report);
+        most_used = tr_slots_used(tr_table_slots(t)) > most_used ? tr_slots_used(tr_table_slots(t)) : most_used;
+        assert_in_range(report.bytes - report.undo_bytes, 0, memory + memory / 16 + 2 * TR_SLOTS_FIRST_INDEX + (256 << 10));
+    }
+    assert_int_equal(report.rows, MANY);
+    assert_true(report.cold.index_bytes > memory / 5 && tr_slots_used(tr_table_slots(t)) < most_used * 7 / 8);
+    EXPECT_OK(tr_table_check(t));
+    tr_table_free(t);
+}
+
+TEST(a_table_keeps_to_its_memory_while_the_index_of_its_cold_rows_grows)
+{
+    char name[64];
+
+    fill_and_measure(NULL);
+    snprintf(name, sizeof name, "trireme-test-%d-memory", (int)getpid());
+    fill_and_measure(name);
+    tr_table_remove(name);
 }
 
 /* == eviction =================================================================================== */
@@ -342,7 +400,7 @@ TEST(a_table_may_begin_to_remove_rows_when_many_lie_on_disk)
 {
     tr_table_config        config = config_of(TR_FP32);
     pair                   p = make_pair(&config, HOT);
-    const tr_table_segment place = {.shard_count = TR_SHARDS, .spill = IN_MEMORY, .memory = HOT * (tr_table_stride(&config) + 16)};
+    const tr_table_segment place = {.shard_count = TR_SHARDS, .spill = IN_MEMORY, .memory = memory_for(&config, HOT)};
 
     for (uint64_t i = 0; i < 100; i++)
         train_and_evict(&p, i);
@@ -424,6 +482,7 @@ int main(void)
         cmocka_unit_test(rows_of_16_bits_and_counted_keys_change_no_bit_on_disk),
         cmocka_unit_test(the_same_calls_read_and_write_as_many_records),
         cmocka_unit_test(rows_that_are_only_looked_up_are_not_written_again),
+        cmocka_unit_test(a_table_keeps_to_its_memory_while_the_index_of_its_cold_rows_grows),
         cmocka_unit_test(old_rows_go_from_disk_as_from_memory),
         cmocka_unit_test(a_table_may_begin_to_remove_rows_when_many_lie_on_disk),
         cmocka_unit_test(a_snapshot_has_the_cold_rows_of_its_moment),

@@ -1,14 +1,12 @@
 /* test_tag_kills.c - an index without rows whose process is killed after any instruction: each entry is there or not. */
 #include "tests/support/expect.h"
+#include "tests/support/instructions.h"
 
 #include "framework/tensors/random.h"
 #include "storage/slots/slots_state.h"
 #include "storage/slots/tag_index.h"
 
-#include <signal.h>
 #include <stdio.h>
-#include <sys/ptrace.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { KEYS = 3000, ROUNDS = 250, NONE = -1 };
@@ -76,46 +74,23 @@ static bool is_marked(void)
     char        rows[80];
 
     snprintf(rows, sizeof rows, "%s.rows", name);
-    EXPECT_OK(tr_segment_attach(&segment, rows, "rows", 3, (uint64_t)1 << 30));
+    EXPECT_OK(tr_segment_attach(&segment, rows, "rows", 4, (uint64_t)1 << 30));
     const bool is = ((const tr__slots_head *)tr_segment_base(segment))->is_moving;
     tr_segment_free(segment);
     return is;
 }
 
-/* In the child. */
-static void change_and_stop(const change *c)
-{
-    tr_tag_index *index = NULL;
+static tr_tag_index *child_index;
 
-    if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0 || tr_tag_index_attach(&index, name, 0, TR_SHARDS) != TR_OK)
-        _exit(3);
-    raise(SIGSTOP);
-    run(index, c);
-    raise(SIGSTOP);
-    _exit(4);
+static bool attach_child(void *payload)
+{
+    (void)payload;
+    return tr_tag_index_attach(&child_index, name, 0, TR_SHARDS) == TR_OK;
 }
 
-/* Let the child go on for so many instructions, and kill it. Returns how many it made until it had done all. */
-static uint64_t kill_after(const change *c, uint64_t steps)
+static bool run_child(void *payload)
 {
-    uint64_t    done = 0;
-    int         how;
-    const pid_t child = fork();
-
-    if (child == 0)
-        change_and_stop(c);
-    assert_int_equal(waitpid(child, &how, 0), child);
-    assert_true(WIFSTOPPED(how));
-    for (; done < steps; done++) {
-        assert_int_equal(ptrace(PTRACE_SINGLESTEP, child, NULL, NULL), 0);
-        assert_int_equal(waitpid(child, &how, 0), child);
-        assert_true(WIFSTOPPED(how));
-        if (WSTOPSIG(how) == SIGSTOP)
-            break;
-    }
-    kill(child, SIGKILL);
-    assert_int_equal(waitpid(child, &how, 0), child);
-    return done;
+    return run(child_index, payload) == TR_OK;
 }
 
 /* All other keys have what they had; the changed one has what it had or what it got. Returns whether it got it. */
@@ -160,8 +135,8 @@ TEST(a_kill_after_any_instruction_leaves_each_entry_there_or_not)
     change_many(index, 1, 700);
     tr_tag_index_free(index);
     for (uint64_t round = 2; round < ROUNDS; round++) {
-        const change c = choose(round * 1000003);
-        length = kill_after(&c, tr_random_below(round, 2, length)) + LONGER;
+        change c = choose(round * 1000003);
+        length = tr_kill_after(attach_child, run_child, &c, tr_random_below(round, 2, length)) + LONGER;
         marked += is_marked();
         index = attach();
         if (check(index, &c)) {
