@@ -405,12 +405,12 @@ def steps_from_memory(text):
     return int(found[1]) if found else 0
 
 
-def assert_replica_goes_on(three, mark, tmp_path, version, host):
+def assert_replica_goes_on(three, mark, tmp_path, version, host, options=()):
     """What the lost host's server had, rows of a table among it, is its replica's, and all is as if nothing had happened: the same
     bits, and the steps of before are not made again."""
     args = ("--steps", 300, "--optimizer", "momentum", "--table", "--clip", 0.5, "--out")
     job = Job(three, *args, three.folder / "r.npz", "--count", mark, "--pause", 0.01, version=version, restarts=1, servers=3,
-              replicas=1)
+              replicas=1, options=options)
     job.await_steps(mark, 10)
     three.cut(host)
     try:
@@ -427,6 +427,14 @@ def assert_replica_goes_on(three, mark, tmp_path, version, host):
 @needs_mpi
 def test_a_replica_takes_the_place_of_a_server_whose_host_is_lost(three, mark, tmp_path):
     assert_replica_goes_on(three, mark, tmp_path, None, "h2")
+
+
+@needs_mpi
+def test_a_replica_takes_the_place_of_a_server_with_rows_on_disk(three, mark, tmp_path):
+    spill = three.folder / "spill"
+    spill.mkdir()
+    assert_replica_goes_on(three, mark, tmp_path, None, "h2", ("--table-memory", "1KB", "--table-spill", spill))
+    assert not [file for file in spill.iterdir() if ".h2." not in file.name]
 
 
 @needs_mpi

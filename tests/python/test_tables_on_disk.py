@@ -10,7 +10,7 @@ from job_support import SCRIPT, Launched, ended, environment, launch, needs_mpi,
 
 import trireme as fluid
 from trireme import layers
-from trireme.errors import InvalidArgumentError, NotFoundError, TriremeError, UnsupportedError
+from trireme.errors import InvalidArgumentError, NotFoundError, TriremeError
 from trireme.launch.mpi import Layout
 from trireme.launch.supervisor import Launch
 from trireme.native.sizes import parse_bytes
@@ -129,7 +129,6 @@ def test_a_report_says_what_lies_on_disk(tmp_path):
     ({"memory": "8GB"}, ValueError, "give both or none"),
     ({"memory": "much", "spill": "."}, ValueError, "memory must be a number of bytes such as '8GB'"),
     ({"memory": 1 << 20, "spill": 5}, TypeError, "spill must be a folder"),
-    ({"memory": 1 << 20, "spill": ".", "max_rows": 9}, UnsupportedError, "max_age or max_rows"),
 ])
 def test_mistakes_about_the_disk_are_explained(options, error, text):
     with fluid.program_guard(fluid.Program(), fluid.Program()), pytest.raises(error, match=text):
@@ -194,11 +193,17 @@ def test_a_job_with_rows_on_disk_has_the_bits_of_one_in_memory_and_goes_on_from_
     assert_same(tmp_path / "whole.npz", tmp_path / "r.npz")
 
 
-@pytest.mark.parametrize("mode, options, env, text", [
-    ("geo(2)", "memory='1MB', spill='/tmp'", {}, "modes geo and average"),
-    ("sync", "max_rows=9", {"TRIREME_TABLE_MEMORY": "9000", "TRIREME_TABLE_SPILL": "/tmp"}, "max_age and max_rows"),
-])
-def test_a_job_refuses_by_name_what_does_not_work_with_rows_on_disk(mode, options, env, text, tmp_path):
+def test_a_job_removes_old_rows_from_disk_as_from_memory(tmp_path):
+    spill, old = tmp_path / "spill", ("--steps", 1100, "--max-age", 20, "--keep-count", 4)
+    spill.mkdir()
+    launch(2, 2, *RARE, *old, "--out", tmp_path / "whole.npz", script=TABLES)
+    launch(2, 2, *RARE, *old, "--out", tmp_path / "r.npz", script=TABLES, env=few_rows(spill))
+    assert_same(tmp_path / "whole.npz", tmp_path / "r.npz")
+
+
+@pytest.mark.parametrize("env", [{}, {"TRIREME_TABLE_MEMORY": "9000", "TRIREME_TABLE_SPILL": "/tmp"}])
+def test_a_job_refuses_by_name_what_does_not_work_with_rows_on_disk(env, tmp_path):
+    options = "" if env else "memory='1MB', spill='/tmp'"
     script = tmp_path / "job.py"
     script.write_text(f"""
 import numpy as np
@@ -211,8 +216,8 @@ exe = fluid.Executor()
 exe.run(fluid.default_startup_program())
 exe.run(feed={{"ids": np.zeros((2, 1), "int64")}}, fetch_list=[loss])
 """)
-    code, said = ended(1, 1, script=script, options=("--mode", mode), env=environment(**env))
-    assert code != 0 and f"table 'clicks' has rows on disk (spill='/tmp'), which does not work with {text} yet" in said, said
+    code, said = ended(1, 1, script=script, options=("--mode", "geo(2)"), env=environment(**env))
+    assert code != 0 and "table 'clicks' has rows on disk (spill='/tmp'), which does not work with modes geo and average yet" in said, said
 
 
 def test_a_job_names_the_folder_that_its_servers_lack(tmp_path):
@@ -220,15 +225,13 @@ def test_a_job_names_the_folder_that_its_servers_lack(tmp_path):
     assert code != 0 and f"folder '{tmp_path}/none'" in said, said
 
 
-@pytest.mark.parametrize("memory, folder, replicas, text", [
-    ("8GB", None, 0, "give both or none"),
-    ("8 GiB", "/tmp", 0, "--table-memory must be a number of bytes"),
-    ("8GB", "/tmp", 1, "does not work with --replicas yet"),
+@pytest.mark.parametrize("memory, folder, text", [
+    ("8GB", None, "give both or none"),
+    ("8 GiB", "/tmp", "--table-memory must be a number of bytes"),
 ])
-def test_the_launcher_explains_mistakes_about_the_disk(memory, folder, replicas, text):
-    layout = Layout(servers=1, trainers=1, hosts="a,b", replicas=replicas)
+def test_the_launcher_explains_mistakes_about_the_disk(memory, folder, text):
     with pytest.raises(InvalidArgumentError, match=text):
-        Launch(layout, ["job.py"], table_memory=memory, table_spill=folder)
+        Launch(Layout(servers=1, trainers=1), ["job.py"], table_memory=memory, table_spill=folder)
 
 
 @needs_mpi

@@ -142,15 +142,13 @@ def settings(of: Any) -> dict[str, str]:
             **({"TRIREME_CHECK_NAN": "1"} if of.check_nan else {})}
 
 
-def _rows_on_disk(memory: str | None, folder: str | None, replicas: int) -> dict[str, str]:
+def _rows_on_disk(memory: str | None, folder: str | None) -> dict[str, str]:
     """Return what servers are told of the memory of their tables, and of the folder for all other rows."""
     if not memory and not folder:
         return {}
     if not (memory and folder):
         raise InvalidArgumentError("trireme launch: --table-memory says how much of its tables a server keeps in memory, --table-spill the "
                                    "folder for the other rows; give both or none")
-    if replicas:
-        raise InvalidArgumentError("trireme launch: --table-spill does not work with --replicas yet: leave out one or the other")
     try:
         size = parse_bytes("--table-memory", memory)
     except ValueError as error:
@@ -198,7 +196,7 @@ class Launch:
         self.on_nan, self.check_nan = _on_nan(on_nan), check_nan
         self.matmul_precision = _precision(matmul_precision)
         self.server_threads = server_threads
-        self._tables = _rows_on_disk(table_memory, table_spill, layout.replicas)
+        self._tables = _rows_on_disk(table_memory, table_spill)
         self.checkpoints = checkpoints or Checkpoints()
         self.checkpoints.check()
         self.console = Console(is_live=progress > 0 and Console.is_terminal(), tags=tag_output)
