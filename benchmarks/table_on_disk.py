@@ -1,11 +1,12 @@
 """A table of which a part lies on disk: the rate of steps against the share of its rows in memory.
 
     python benchmarks/table_on_disk.py FOLDER [--rows 1000000] [--shares 1,0.5,0.25,0.125,0.0625] [--optimizer adagrad]
-        [--keys zipf] [--steps 100] [--rounds 3]
+        [--keys zipf] [--layer 400] [--steps 100] [--rounds 3]
 
 FOLDER lies on the disk that is measured. Each share is measured in a process of its own, the shares in turn, once with the next batch
-announced (``prefetched``) and once without. A step is that of a click model: 26 keys of each of 512 samples, rows of 16 values, two
-layers of 400. All rows exist before it is timed. The yardstick is the same model with all rows in memory, in the same round.
+announced (``prefetched``) and once without. A share is that of the table's ``memory`` in the bytes of all rows with their index in memory.
+A step is that of a click model: 26 keys of each of 512 samples, rows of 16 values, two layers of ``--layer``. All rows exist before it is
+timed. The yardstick is the same model with all rows in memory, in the same round.
 
 A line has the median step of the rounds, the median and the quartiles of its ratio to the yardstick, the keys that found their row in
 memory, the reads of a step and how many were ahead, the time that a step waited for reads, what was written for each byte of rows that
@@ -27,7 +28,7 @@ import time
 
 from machine import cpu_name
 
-WIDTH, BATCH, SLOTS, LAYER, ROW = 16, 512, 26, 400, 155
+WIDTH, BATCH, SLOTS, ROW = 16, 512, 26, 155
 SPREAD = 2654435761                                    # keys of neighbouring ranks are far from each other
 
 
@@ -42,13 +43,13 @@ def keys_of(random, law: str, rows: int):
     return {"ids": rank * SPREAD % (1 << 40)}
 
 
-def model(fluid, optimizer: str, **options):
+def model(fluid, args: argparse.Namespace, **options):
     ids = fluid.layers.data("ids", [SLOTS, 1], dtype="int64")
     rows = fluid.layers.embedding(ids, [1 << 40, WIDTH], is_distributed=True, param_attr="rows", **options)
     hidden = fluid.layers.reshape(rows, [-1, SLOTS * WIDTH])
     for _ in range(2):
-        hidden = fluid.layers.fc(hidden, LAYER, act="relu")
-    rule = fluid.optimizer.Adam if optimizer == "adam" else fluid.optimizer.Adagrad
+        hidden = fluid.layers.fc(hidden, args.layer, act="relu")
+    rule = fluid.optimizer.Adam if args.optimizer == "adam" else fluid.optimizer.Adagrad
     rule(0.01).minimize(fluid.layers.mean(fluid.layers.fc(hidden, 1)))
 
 
@@ -59,7 +60,7 @@ def worker(args: argparse.Namespace, share: float, announces: bool) -> None:
 
     row = ROW + (4 * WIDTH if args.optimizer == "adam" else 0)
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
-        model(fluid, args.optimizer, **({} if share == 1 else {"memory": int(args.rows * row * share), "spill": folder}))
+        model(fluid, args, **({} if share == 1 else {"memory": int(args.rows * row * share), "spill": folder}))
         exe, random = fluid.Executor(), np.random.RandomState(1)
         exe.run(fluid.default_startup_program())
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -112,6 +113,7 @@ def main() -> None:
     parser.add_argument("--shares", default="1,0.5,0.25,0.125,0.0625")
     parser.add_argument("--optimizer", choices=("adagrad", "adam"), default="adagrad")
     parser.add_argument("--keys", choices=("zipf", "uniform"), default="zipf")
+    parser.add_argument("--layer", type=int, default=400)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -124,7 +126,7 @@ def main() -> None:
     shares = [float(share) for share in args.shares.split(",")]
     ways = [(1.0, False)] + [(share, announces) for share in shares if share < 1 for announces in (False, True)]
     rounds = [{way: measure(args, *way) for way in ways} for _ in range(args.rounds)]
-    print(f"{cpu_name()}, {args.threads} threads, {args.rows} rows, {args.keys}, {args.optimizer}")
+    print(f"{cpu_name()}, {args.threads} threads, {args.rows} rows, {args.keys}, {args.optimizer}, layers of {args.layer}")
     for way in ways:
         tell(*way, [one[way] for one in rounds], [one[1.0, False] for one in rounds])
 

@@ -138,7 +138,7 @@ static cell *choose(const ahead *a, uint32_t record)
 /* Cells for so many more records, if there is memory. What is here is kept. */
 static void reserve(tr_cold *cold, uint64_t more)
 {
-    enum { MEMORY = 32 << 20, LEAST = 256, SPARE = 2 };
+    enum { MEMORY = 32 << 20, LEAST = 256, SPARE = 4 };
     ahead         *a = cold->ahead;
     const uint64_t wanted = SPARE * (a->used + more + LEAST), most = MEMORY / (cold->record_bytes + sizeof *a->cells);
     uint64_t       count = a->count ? a->count : WAYS;
