@@ -112,5 +112,6 @@ tr_status tr_cold_tidy(tr_cold *cold, bool (*lost)(void *payload, int64_t key, u
 tr_status tr_cold_snapshot_begin(tr_cold *cold);
 /* The reader has finished. Without a snapshot the call does nothing. */
 void      tr_cold_snapshot_end(tr_cold *cold);
-/* By the reader, once for each shard. */
+/* By the reader, once for each shard. The first call sorts all rows by shards, and needs as much room on the disk again. `since`: the same in
+ * all calls. */
 tr_status tr_cold_snapshot_each(tr_cold *cold, uint32_t shard, uint32_t since, tr_cold_row_fn each, void *payload);

@@ -93,6 +93,12 @@ static int open_direct(const tr_cold *cold, const char *path, int flags)
     return path ? open(path, O_RDWR | O_CLOEXEC | flags, 0600) : open_nameless(cold->folder, 0);
 }
 
+tr_status tr__cold_open_nameless(int *out, const tr_cold *cold)
+{
+    *out = open_direct(cold, NULL, 0);
+    return *out >= 0 ? TR_OK : tr_fail(TR_EIO, "cannot make a file in folder '%s': %s", cold->folder, strerror(errno));
+}
+
 static tr_status open_file(tr_cold *cold, const char *path, int flags)
 {
     cold->file = open_direct(cold, path, flags);

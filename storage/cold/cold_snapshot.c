@@ -1,5 +1,5 @@
 /* cold_snapshot.c - the cold rows of one moment. Records never change in their place. So it is enough to keep all blocks of that moment,
- * and to remember which records have left the index since. */
+ * and to remember which records have left the index since. The reader sorts them by shards when it comes. */
 #include "storage/cold/cold_state.h"
 
 #include <stdlib.h>
@@ -14,6 +14,7 @@ tr_status tr_cold_snapshot_begin(tr_cold *cold)
     pthread_mutex_init(&snapshot->lock, NULL);
     for (uint32_t i = 0; i < cold->blocks; i++)
         cold->block[i].is_old = cold->block[i].is_used;
+    snapshot->blocks = cold->blocks;
     cold->tail = TR__COLD_NONE;                        /* later records lie in later blocks */
     cold->snapshot = snapshot;
     return TR_OK;
@@ -26,6 +27,7 @@ void tr_cold_snapshot_end(tr_cold *cold)
     for (int i = 0; i < TR_SHARDS; i++)
         free(cold->snapshot->shard[i].records);
     pthread_mutex_destroy(&cold->snapshot->lock);
+    tr__cold_sorted_free(cold->snapshot->sorted);
     free(cold->snapshot);
     cold->snapshot = NULL;
     for (uint32_t i = 0; i < cold->blocks; i++) {
@@ -64,16 +66,38 @@ static tr_status list_records(tr_cold *cold, uint32_t shard, uint32_t since, uin
     return TR_OK;
 }
 
-tr_status tr_cold_snapshot_each(tr_cold *cold, uint32_t shard, uint32_t since, tr_cold_row_fn each, void *payload)
+/* Set the bits of a shard's records. */
+static tr_status want_shard(tr_cold *cold, uint32_t shard, uint32_t since, uint64_t *wanted)
 {
     uint32_t *records = NULL;
     uint64_t  count = 0;
 
     pthread_mutex_lock(&cold->snapshot->lock);
-    tr_status status = list_records(cold, shard, since, &records, &count);
+    const tr_status status = list_records(cold, shard, since, &records, &count);
     pthread_mutex_unlock(&cold->snapshot->lock);
-    if (status == TR_OK)
-        status = tr__cold_read(cold, &(tr__cold_reading){records, count, NULL, NULL, each, payload, true});
+    for (uint64_t i = 0; status == TR_OK && i < count; i++)
+        wanted[records[i] / 64] |= (uint64_t)1 << records[i] % 64;
     free(records);
     return status;
+}
+
+static tr_status sort(tr_cold *cold, uint32_t since)
+{
+    const uint32_t blocks = cold->snapshot->blocks;
+    uint64_t      *wanted = calloc((uint64_t)blocks * cold->per_block / 64 + 1, sizeof *wanted);
+    tr_status      status = wanted ? TR_OK : tr_fail(TR_ENOMEM, "cold rows: no memory to mark the records of %u blocks", blocks);
+
+    for (uint32_t i = 0; i < cold->config.shard_count && status == TR_OK; i++)
+        status = want_shard(cold, cold->config.first_shard + i, since, wanted);
+    if (status == TR_OK)
+        status = tr__cold_sort(&cold->snapshot->sorted, cold, wanted, blocks);
+    free(wanted);
+    return status;
+}
+
+tr_status tr_cold_snapshot_each(tr_cold *cold, uint32_t shard, uint32_t since, tr_cold_row_fn each, void *payload)
+{
+    if (!cold->snapshot->sorted)
+        TR_TRY(sort(cold, since));
+    return tr__cold_sorted_each(cold, cold->snapshot->sorted, shard, each, payload);
 }

@@ -46,10 +46,14 @@ typedef struct tr__cold_taken {
     bool      is_read;                /* the shard was read: remember nothing more */
 } tr__cold_taken;
 
+typedef struct tr__cold_sorted tr__cold_sorted;
+
 typedef struct tr__cold_snapshot {
     pthread_mutex_t lock;             /* held while the index changes, and while the reader lists a shard */
     tr__cold_taken  shard[TR_SHARDS];
     bool            is_lost;          /* there was no memory to remember a record */
+    uint32_t        blocks;           /* of the file at that moment */
+    tr__cold_sorted *sorted;          /* its records, from the reader's first call on */
 } tr__cold_snapshot;
 
 struct tr_cold {
@@ -102,6 +106,10 @@ tr_status tr__cold_check_process(const tr_cold *cold);
 tr_status tr__cold_size_blocks(tr_cold *cold, uint64_t wanted);
 /* Room to count the records of so many blocks. */
 tr_status tr__cold_reserve_blocks(tr_cold *cold, uint32_t blocks);
+/* Read a block into memory that is aligned to a page. */
+tr_status tr__cold_read_block(const tr_cold *cold, uint32_t block, char *bytes);
+/* Write bytes that are aligned to a page. */
+tr_status tr__cold_write_at(tr_cold *cold, int file, const char *from, uint64_t bytes, uint64_t at);
 /* Begin a new block at the tail. */
 tr_status tr__cold_begin_block(tr_cold *cold);
 /* A block without live records becomes free. */
@@ -131,6 +139,14 @@ tr_file_read tr__cold_piece(const tr_cold *cold, uint32_t record, char *to);
 void      tr__cold_count_reads(tr_cold *cold, const tr_file_read *reads, int64_t count);
 /* Order tr_tag_candidates by their records, for qsort. */
 int       tr__cold_by_record(const void *a, const void *b);
+
+/* -- cold_sorted.c -- */
+
+/* Sort the records whose bits are set by shards. They lie in the first blocks of the file. */
+tr_status tr__cold_sort(tr__cold_sorted **out, tr_cold *cold, const uint64_t *wanted, uint32_t blocks);
+void      tr__cold_sorted_free(tr__cold_sorted *sorted);
+/* Call `each` for the rows of one shard. */
+tr_status tr__cold_sorted_each(const tr_cold *cold, const tr__cold_sorted *sorted, uint32_t shard, tr_cold_row_fn each, void *payload);
 
 /* -- cold_ages.c -- */
 
@@ -167,6 +183,8 @@ void      tr__cold_clear_index(tr_cold *cold);
 /* -- cold_file.c -- */
 
 tr_status tr__cold_make_file(tr_cold *cold);
+/* Make another file in the folder, which ends when it is closed. */
+tr_status tr__cold_open_nameless(int *out, const tr_cold *cold);
 /* Open the file that has cold->id, and count its blocks. */
 tr_status tr__cold_find_file(tr_cold *cold, uint64_t *blocks);
 void      tr__cold_remove_file(const char *name);

@@ -11,17 +11,22 @@
 
 /* == appending =================================================================================== */
 
-static tr_status write_bytes(tr_cold *cold, const char *from, uint64_t bytes, uint64_t at)
+tr_status tr__cold_write_at(tr_cold *cold, int file, const char *from, uint64_t bytes, uint64_t at)
 {
     for (uint64_t done = 0; done < bytes;) {
-        const ssize_t put = pwrite(cold->file, from + done, bytes - done, (off_t)(at + done));
+        const ssize_t put = pwrite(file, from + done, bytes - done, (off_t)(at + done));
         if (put < 0 && errno == EINTR)
             continue;
         if (put <= 0)
-            return tr_fail(TR_EIO, "cannot write cold rows in folder '%s': %s. No row is lost: they are still in memory", cold->folder,
-                           strerror(put < 0 ? errno : ENOSPC));
+            return tr_fail(TR_EIO, "cannot write cold rows in folder '%s': %s. No row is lost", cold->folder, strerror(put < 0 ? errno : ENOSPC));
         done += (uint64_t)put;
     }
+    return TR_OK;
+}
+
+static tr_status write_bytes(tr_cold *cold, const char *from, uint64_t bytes, uint64_t at)
+{
+    TR_TRY(tr__cold_write_at(cold, cold->file, from, bytes, at));
     cold->report.written_bytes += bytes;
     return TR_OK;
 }
@@ -184,7 +189,7 @@ static tr_status move_records(const tidying *t, uint32_t block, const char *byte
     return TR_OK;
 }
 
-static tr_status read_block(const tr_cold *cold, uint32_t block, char *bytes)
+tr_status tr__cold_read_block(const tr_cold *cold, uint32_t block, char *bytes)
 {
     for (uint64_t had = 0; had < cold->block_bytes;) {
         const ssize_t got = pread(cold->file, bytes + had, cold->block_bytes - had, (off_t)(tr__cold_block_place(cold, block) + had));
@@ -207,7 +212,7 @@ static tr_status tidy_block(const tidying *t, uint32_t block)
                                                              (unsigned long long)cold->block_bytes);
 
     if (status == TR_OK)
-        status = read_block(cold, block, bytes);
+        status = tr__cold_read_block(cold, block, bytes);
     if (status == TR_OK)
         status = move_records(t, block, bytes, rows, to);
     free(bytes);

@@ -464,6 +464,39 @@ TEST(a_snapshot_has_the_cold_rows_of_its_moment)
     free_pair(&p);
 }
 
+/* Shards that take many chunks when they are sorted (cold_sorted.c), of which some rows were changed after `since`. */
+TEST(a_snapshot_of_large_shards_has_the_rows_of_its_moment)
+{
+    enum { LARGE = 16000 };
+    const tr_table_config config = config_of(TR_FP32);
+    const uint64_t        stride = tr_table_stride(&config), updates = LARGE / AT_ONCE;
+    pair                  p = make_pair(&config, HOT);
+    static int64_t        keys[AT_ONCE];
+    void                 *rows[SHARDS], *read = NULL;
+    uint64_t              bytes[SHARDS], read_bytes = 0;
+
+    for (int is_of_changes = 0; is_of_changes < 2; is_of_changes++) {
+        for (uint64_t i = 0; i < (is_of_changes ? 3 : updates); i++) {
+            for (uint64_t k = 0; k < AT_ONCE; k++)
+                keys[k] = key_of_few_shards(i * AT_ONCE + k);
+            train(&p, keys, AT_ONCE, i);
+        }
+        for (uint32_t shard = 0; shard < SHARDS; shard++)
+            EXPECT_OK(tr_table_pack_newer(p.plain, shard, is_of_changes ? (uint32_t)updates : 0, &rows[shard], &bytes[shard]));
+        EXPECT_OK(tr_table_snapshot(p.spilled, (uint64_t)is_of_changes + 1, (uint64_t)is_of_changes));
+        assert_int_equal(tr_table_snapshot_has_changes(p.spilled), is_of_changes);
+        for (uint64_t k = 0; k < AT_ONCE; k++)
+            keys[k] = key_of_few_shards(k * 7);
+        look_up(&p, keys, MOST_KEYS, 1);
+        for (uint32_t shard = 0; shard < SHARDS; shard++) {
+            EXPECT_OK(tr_table_snapshot_read(p.spilled, shard, &read, &read_bytes));
+            expect_same_packs(rows[shard], bytes[shard], read, read_bytes, stride);
+        }
+        tr_table_snapshot_end(p.spilled);
+    }
+    free_pair(&p);
+}
+
 /* == failures =================================================================================== */
 
 TEST(a_folder_that_is_not_there_is_refused)
@@ -486,6 +519,7 @@ int main(void)
         cmocka_unit_test(old_rows_go_from_disk_as_from_memory),
         cmocka_unit_test(a_table_may_begin_to_remove_rows_when_many_lie_on_disk),
         cmocka_unit_test(a_snapshot_has_the_cold_rows_of_its_moment),
+        cmocka_unit_test(a_snapshot_of_large_shards_has_the_rows_of_its_moment),
         cmocka_unit_test(a_folder_that_is_not_there_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
