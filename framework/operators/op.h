@@ -45,7 +45,7 @@ enum {
     TR_SLOT_ANY_KIND = 128,           /* arrays, tables, ...: infer looks at the kind */
     TR_SLOT_ANY_TYPE = 256,           /* infer looks at the type: ids, lengths, flags */
     TR_SLOT_HOLES = 512,              /* of a repeated slot: some arguments may be @EMPTY@ */
-    TR_SLOT_WIDE = 1024,              /* float32, too, where the kernel's type is stored in 16 bits: parameters and statistics of norms */
+    TR_SLOT_WIDE = 1024,              /* float32, too, where the kernel's type is stored in 16 bits: parameters, statistics, states */
     /* Tensors of this type alone, whatever the kernel's is; */
     TR_SLOT_BOOL = TR_SLOT_ANY_TYPE | 2048,
     TR_SLOT_UINT8 = TR_SLOT_ANY_TYPE | 4096,

@@ -1,5 +1,6 @@
 /* shapes.c - see shapes.h. */
 #include "kernels/base/shapes.h"
+#include "framework/tensors/half.h"
 #include "kernels/base/check.h"
 
 tr_status tr__infer_like_first(const tr_infer *io)
@@ -14,6 +15,11 @@ tr_status tr__infer_one_element(const tr_infer *io)
     TR_TRY(tr__check_dense(io, "its first input", &io->in[0]));
     io->out[0] = tr_meta_dense(io->in[0].dtype, TR_SHAPE(1));
     return TR_OK;
+}
+
+tr_dtype tr__kept_type(tr_dtype dtype)
+{
+    return tr_dtype_is_half(dtype) ? TR_FP32 : dtype;
 }
 
 tr_status tr__dtype_from_attr(tr_dtype *out, const tr_infer *io, int32_t dtype)

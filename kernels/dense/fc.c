@@ -26,8 +26,8 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "A fully connected layer: Out = activation(Input W + Bias). An Input of higher rank is flattened to a "
            "matrix first.",
-    .in = TR_SLOTS({"Input", "[n..., k...] float"}, TR_SLOT("W", "[k, m]", ", k the product of Input's k, same dtype"),
-                   TR_SLOT("Bias", "[m] or [1, m]", ", same dtype", TR_SLOT_OPTIONAL)),
+    .in = TR_SLOTS({"Input", "[n..., k...] float"}, TR_SLOT("W", "[k, m]", ", k the product of Input's k, same dtype", TR_SLOT_WIDE),
+                   TR_SLOT("Bias", "[m] or [1, m]", ", same dtype", TR_SLOT_OPTIONAL | TR_SLOT_WIDE)),
     .out = TR_SLOTS({"Out", "[n..., m]; has Input's sequences"}),
     TR_ATTRS_OF(attrs,
         TR_ATTR(attrs, in_num_col_dims, INT, "how many of Input's dimensions are rows", .number = 1,

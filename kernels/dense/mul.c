@@ -34,7 +34,7 @@ static const tr_attr_def attr_defs[] = {
 
 static const tr_op_proto proto = {
     .doc = "Out = X Y, the product of matrices. Tensors of higher rank are flattened to matrices first.",
-    .in = TR_SLOTS({"X", "[n..., k...] float"}, {"Y", "[k..., m...], as many k as X has, same dtype"}),
+    .in = TR_SLOTS({"X", "[n..., k...] float"}, {"Y", "[k..., m...], as many k as X has, same dtype", TR_SLOT_WIDE}),
     .out = TR_SLOTS({"Out", "[n..., m...]; has X's sequences"}),
     .attr = attr_defs,
     .attrs_size = sizeof(attrs),
@@ -42,9 +42,9 @@ static const tr_op_proto proto = {
 
 static const tr_op_proto sgd_proto = {
     .doc = "mul's gradient, and the update of Y by it: X@GRAD = Out@GRAD Y^T, then ParamOut = Y - LearningRate X^T Out@GRAD.",
-    .in = TR_SLOTS({"X", "as of mul"}, {"Y", "as of mul"}, {"Out@GRAD", "like mul's Out"},
+    .in = TR_SLOTS({"X", "as of mul"}, {"Y", "as of mul", TR_SLOT_WIDE}, {"Out@GRAD", "like mul's Out"},
                    TR_SLOT("LearningRate", "[1]", " float", TR_SLOT_ANY_TYPE)),
-    .out = TR_SLOTS(TR_SLOT("X@GRAD", "like X", "", TR_SLOT_OPTIONAL), {"ParamOut", "the same variable as Y"}),
+    .out = TR_SLOTS(TR_SLOT("X@GRAD", "like X", "", TR_SLOT_OPTIONAL), {"ParamOut", "the same variable as Y", TR_SLOT_WIDE}),
     .attr = attr_defs,
     .attrs_size = sizeof(attrs),
 };

@@ -21,7 +21,7 @@ enum { X, Y };               enum { OUT };           /* slots of op: inputs, out
 enum { GX, GY, GDOUT };      enum { GDX, GDY };      /* of op_grad; GX and GY are X and Y */
 
 static const tr_slot_def in_slots[] = {
-    {"X", "any shape", TR_SLOT_ROWS}, {"Y", "a run of X's dimensions, same dtype as X"}, {NULL},
+    {"X", "any shape", TR_SLOT_ROWS}, {"Y", "a run of X's dimensions, same dtype as X", TR_SLOT_WIDE}, {NULL},
 };
 static const tr_slot_def out_slots[] = {TR_SLOT("Out", "like X", ""), {NULL}};
 static const tr_attr_def attrs[] = {

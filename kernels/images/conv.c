@@ -58,8 +58,8 @@ static const tr_attr_def attr_defs_3d[] = {
 static const tr_op_proto proto = {
     .doc = "Convolution of images: Output = Input * Filter + Bias.",
     .in = TR_SLOTS(TR_SLOT("Input", "[batch, channels, height, width]", " float"),
-                   TR_SLOT("Filter", "[out channels, channels / groups, window height, window width]", ""),
-                   TR_SLOT("Bias", "[out channels]", "", TR_SLOT_OPTIONAL),
+                   TR_SLOT("Filter", "[out channels, channels / groups, window height, window width]", "", TR_SLOT_WIDE),
+                   TR_SLOT("Bias", "[out channels]", "", TR_SLOT_OPTIONAL | TR_SLOT_WIDE),
                    {"ResidualData", "must be absent: fused additions are the plan's business", TR_SLOT_OPTIONAL}),
     .out = TR_SLOTS({"Output", "[batch, out channels, height, width]"}),
     .attr = attr_defs,
@@ -69,8 +69,8 @@ static const tr_op_proto proto = {
 static const tr_op_proto proto_3d = {
     .doc = "Convolution of volumes: Output = Input * Filter + Bias.",
     .in = TR_SLOTS(TR_SLOT("Input", "[batch, channels, depth, height, width]", " float"),
-                   TR_SLOT("Filter", "[out channels, channels / groups, window depth, window height, window width]", ""),
-                   TR_SLOT("Bias", "[out channels]", "", TR_SLOT_OPTIONAL),
+                   TR_SLOT("Filter", "[out channels, channels / groups, window depth, window height, window width]", "", TR_SLOT_WIDE),
+                   TR_SLOT("Bias", "[out channels]", "", TR_SLOT_OPTIONAL | TR_SLOT_WIDE),
                    {"ResidualData", "must be absent: fused additions are the plan's business", TR_SLOT_OPTIONAL}),
     .out = TR_SLOTS({"Output", "[batch, out channels, depth, height, width]"}),
     .attr = attr_defs_3d,

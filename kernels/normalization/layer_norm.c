@@ -9,6 +9,7 @@
 #include "framework/tensors/half.h"
 #include "kernels/base/body_lines.h"
 #include "kernels/base/check.h"
+#include "kernels/base/shapes.h"
 #include "kernels/math/arrays/norm.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -48,7 +49,7 @@ static tr_status infer(const tr_infer *io)
         TR_TRY(tr__check_shape(io, "Scale", &io->in[SCALE], &TR_SHAPE(columns)));
     if (io->in[BIAS].kind != TR_KIND_NONE)
         TR_TRY(tr__check_shape(io, "Bias", &io->in[BIAS], &TR_SHAPE(columns)));
-    io->out[MEAN] = tr_meta_dense(tr_dtype_is_half(io->in[X].dtype) ? TR_FP32 : io->in[X].dtype, TR_SHAPE(rows));
+    io->out[MEAN] = tr_meta_dense(tr__kept_type(io->in[X].dtype), TR_SHAPE(rows));
     io->out[VARIANCE] = io->out[MEAN];
     return TR_OK;
 }

@@ -8,6 +8,7 @@
 
 #include "kernels/base/check.h"
 #include "kernels/base/scratch.h"
+#include "kernels/base/shapes.h"
 #include "kernels/math/arrays/reduce.h"
 #include "kernels/math/products/blas.h"
 #include "kernels/math/sequences/gru.h"
@@ -29,10 +30,11 @@ static const tr_op_proto proto = {
     .doc = "Gated recurrent units: with update u, candidate c and the state before h', Hidden = (1 - u) h' + u c.",
     .in = TR_SLOTS({"Input", "[rows, 3 width], of sequences, " TR_GRU_INPUT_DOC},
                    {"H0", "[sequences, width]: the state before the first row", TR_SLOT_OPTIONAL},
-                   {"Weight", TR_GRU_WEIGHT_DOC}, {"Bias", "[1, 3 width], in the order of Input", TR_SLOT_OPTIONAL}),
-    .out = TR_SLOTS({"BatchGate", "[rows, 3 width]: the activated gates, step after step of the sequences ranked by length", TR_SLOT_INTERMEDIATE},
-                    {"BatchResetHiddenPrev", "[rows, width], in the order of BatchGate: reset gate times h'", TR_SLOT_INTERMEDIATE},
-                    {"BatchHidden", "Hidden, in the order of BatchGate", TR_SLOT_INTERMEDIATE},
+                   {"Weight", TR_GRU_WEIGHT_DOC, TR_SLOT_WIDE}, {"Bias", "[1, 3 width], in the order of Input", TR_SLOT_OPTIONAL | TR_SLOT_WIDE}),
+    .out = TR_SLOTS({"BatchGate", "[rows, 3 width]: the activated gates, step after step of the sequences ranked by length",
+                     TR_SLOT_INTERMEDIATE | TR_SLOT_WIDE},
+                    {"BatchResetHiddenPrev", "[rows, width], in the order of BatchGate: reset gate times h'", TR_SLOT_INTERMEDIATE | TR_SLOT_WIDE},
+                    {"BatchHidden", "Hidden, in the order of BatchGate", TR_SLOT_INTERMEDIATE | TR_SLOT_WIDE},
                     {"Hidden", "[rows, width], with Input's sequences"}),
     TR_ATTRS_OF(attrs, TR_ATTR(attrs, activation, STRING, "of the candidate", .text = "tanh", .range = TR_GATE_ACTIVATIONS),
                        TR_ATTR(attrs, gate_activation, STRING, "of update and reset gate", .text = "sigmoid",
@@ -49,8 +51,8 @@ static tr_status infer(const tr_infer *io)
     TR_TRY(tr__check_gru_inputs(&width, io, "H0", -1));
     io->out[HIDDEN] = io->in[INPUT];
     io->out[HIDDEN].shape.dim[1] = width;
-    io->out[GATE] = tr_meta_dense(io->in[INPUT].dtype, io->in[INPUT].shape);
-    io->out[RESET] = io->out[BATCH_HIDDEN] = tr_meta_dense(io->in[INPUT].dtype, io->out[HIDDEN].shape);
+    io->out[GATE] = tr_meta_dense(tr__kept_type(io->in[INPUT].dtype), io->in[INPUT].shape);
+    io->out[RESET] = io->out[BATCH_HIDDEN] = tr_meta_dense(io->out[GATE].dtype, io->out[HIDDEN].shape);
     return TR_OK;
 }
 
@@ -67,7 +69,7 @@ static const tr_grad_rule grad = {
 
 TR_REGISTER_OP(gru, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(gru), .grad = &grad);
 TR_REGISTER_OP(gru_grad, .grad_of = &tr_op_record_gru, .kernels = TR_FLOAT_KERNELS(gru_grad), .key = TR_KEY_IN_SLOT,
-               .key_slot = G_GATE);
+               .key_slot = G_DHIDDEN);
 #else /* the kernels, for each T */
 
 static NAME(tr_gru) NAME(gru_of)(const attrs *a, const tr_tensor *weight)

@@ -11,6 +11,7 @@
 #include "kernels/math/products/blas.h"
 #include "kernels/math/sequences/lstm.h"
 #include "kernels/base/scratch.h"
+#include "kernels/base/shapes.h"
 #include "kernels/recurrent/batch_order.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -50,9 +51,10 @@ static const tr_op_proto proto = {
     .in = TR_SLOTS(TR_SLOT("Input", "[rows, 4 width]", INPUT_DOC),
                    {"H0", "[sequences, width]: the hidden state before the first row", TR_SLOT_OPTIONAL},
                    {"C0", "like H0: the cell before the first row; with H0 or not at all", TR_SLOT_OPTIONAL},
-                   {"Weight", "[width, 4 width], in the order of Input"}, {"Bias", BIAS_DOC}),
-    .out = TR_SLOTS({"Hidden", "[rows, width], with Input's sequences"}, {"Cell", "like Hidden"},
-                    {"BatchGate", GATE_DOC, TR_SLOT_INTERMEDIATE}, {"BatchCellPreAct", ACTIVE_DOC, TR_SLOT_INTERMEDIATE}),
+                   {"Weight", "[width, 4 width], in the order of Input", TR_SLOT_WIDE}, {"Bias", BIAS_DOC, TR_SLOT_WIDE}),
+    .out = TR_SLOTS({"Hidden", "[rows, width], with Input's sequences"}, {"Cell", "like Hidden", TR_SLOT_WIDE},
+                    {"BatchGate", GATE_DOC, TR_SLOT_INTERMEDIATE | TR_SLOT_WIDE},
+                    {"BatchCellPreAct", ACTIVE_DOC, TR_SLOT_INTERMEDIATE | TR_SLOT_WIDE}),
     TR_ATTRS_OF(attrs, COMMON_ATTRS),
 };
 
@@ -61,10 +63,12 @@ static const tr_op_proto projected_proto = {
     .in = TR_SLOTS(TR_SLOT("Input", "[rows, 4 width]", INPUT_DOC),
                    {"H0", "[sequences, narrow]: the projection before the first row", TR_SLOT_OPTIONAL},
                    {"C0", "[sequences, width]: the cell before the first row; with H0 or not at all", TR_SLOT_OPTIONAL},
-                   {"Weight", "[narrow, 4 width], in the order of Input"}, {"ProjWeight", "[width, narrow]"}, {"Bias", BIAS_DOC}),
-    .out = TR_SLOTS({"Projection", "[rows, narrow], with Input's sequences"}, {"Cell", "[rows, width], with Input's sequences"},
-                    {"BatchGate", GATE_DOC, TR_SLOT_INTERMEDIATE}, {"BatchCellPreAct", ACTIVE_DOC, TR_SLOT_INTERMEDIATE},
-                    {"BatchHidden", "[rows, width], in the order of BatchCellPreAct: the hidden state", TR_SLOT_INTERMEDIATE}),
+                   {"Weight", "[narrow, 4 width], in the order of Input", TR_SLOT_WIDE}, {"ProjWeight", "[width, narrow]", TR_SLOT_WIDE},
+                   {"Bias", BIAS_DOC, TR_SLOT_WIDE}),
+    .out = TR_SLOTS({"Projection", "[rows, narrow], with Input's sequences"}, {"Cell", "[rows, width], with Input's sequences", TR_SLOT_WIDE},
+                    {"BatchGate", GATE_DOC, TR_SLOT_INTERMEDIATE | TR_SLOT_WIDE},
+                    {"BatchCellPreAct", ACTIVE_DOC, TR_SLOT_INTERMEDIATE | TR_SLOT_WIDE},
+                    {"BatchHidden", "[rows, width], in the order of BatchCellPreAct: the hidden state", TR_SLOT_INTERMEDIATE | TR_SLOT_WIDE}),
     TR_ATTRS_OF(attrs, COMMON_ATTRS,
                        TR_ATTR(attrs, cell_clip, FLOAT, "the cell is kept within +- this; 0 is no limit"),
                        TR_ATTR(attrs, proj_clip, FLOAT, "the projection is kept within +- this; 0 is no limit"),
@@ -117,8 +121,9 @@ static tr_status infer(const tr_infer *io)
     io->out[HIDDEN] = io->in[INPUT];
     io->out[HIDDEN].shape.dim[1] = width < 0 ? io->in[WEIGHT].shape.dim[0] : width;
     io->out[CELL] = io->out[HIDDEN];
-    io->out[GATE] = tr_meta_dense(io->in[INPUT].dtype, io->in[INPUT].shape);
-    io->out[ACTIVE_CELL] = tr_meta_dense(io->in[INPUT].dtype, io->out[CELL].shape);
+    io->out[CELL].dtype = tr__kept_type(io->in[INPUT].dtype);
+    io->out[GATE] = tr_meta_dense(io->out[CELL].dtype, io->in[INPUT].shape);
+    io->out[ACTIVE_CELL] = tr_meta_dense(io->out[CELL].dtype, io->out[CELL].shape);
     return TR_OK;
 }
 
@@ -136,22 +141,23 @@ static tr_status infer_projected(const tr_infer *io)
     io->out[P_OUT] = io->out[P_CELL] = io->in[P_INPUT];
     io->out[P_OUT].shape.dim[1] = narrow;
     io->out[P_CELL].shape.dim[1] = width < 0 ? io->in[P_PROJECTION].shape.dim[0] : width;
-    io->out[P_GATE] = tr_meta_dense(io->in[P_INPUT].dtype, io->in[P_INPUT].shape);
-    io->out[P_ACTIVE_CELL] = tr_meta_dense(io->in[P_INPUT].dtype, io->out[P_CELL].shape);
+    io->out[P_CELL].dtype = tr__kept_type(io->in[P_INPUT].dtype);
+    io->out[P_GATE] = tr_meta_dense(io->out[P_CELL].dtype, io->in[P_INPUT].shape);
+    io->out[P_ACTIVE_CELL] = tr_meta_dense(io->out[P_CELL].dtype, io->out[P_CELL].shape);
     io->out[P_HIDDEN] = io->out[P_ACTIVE_CELL];
     return TR_OK;
 }
 
 static tr_status infer_grad(const tr_infer *io)
 {
-    io->out[G_DINPUT] = io->in[G_CELL];
+    io->out[G_DINPUT] = io->in[G_HIDDEN];
     io->out[G_DINPUT].shape = io->in[G_GATE].shape;
     return TR_OK;
 }
 
 static tr_status infer_projected_grad(const tr_infer *io)
 {
-    io->out[PG_DINPUT] = io->in[PG_CELL];
+    io->out[PG_DINPUT] = io->in[PG_OUT];
     io->out[PG_DINPUT].shape = io->in[PG_GATE].shape;
     return TR_OK;
 }
@@ -190,11 +196,11 @@ static const tr_grad_rule projected_grad = {
 TR_REGISTER_OP(lstm, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(lstm), .grad = &grad,
                .inplace = {{INPUT, GATE}}, .inplace_count = 1);
 TR_REGISTER_OP(lstm_grad, .grad_of = &tr_op_record_lstm, .infer = infer_grad, .kernels = TR_FLOAT_KERNELS(lstm_grad),
-               .key = TR_KEY_IN_SLOT, .key_slot = G_CELL, .inplace = {{G_GATE, G_DINPUT}}, .inplace_count = 1);
+               .key = TR_KEY_IN_SLOT, .key_slot = G_HIDDEN, .inplace = {{G_GATE, G_DINPUT}}, .inplace_count = 1);
 TR_REGISTER_OP(lstmp, .proto = &projected_proto, .infer = infer_projected, .kernels = TR_FLOAT_KERNELS(lstmp),
                .grad = &projected_grad, .inplace = {{P_INPUT, P_GATE}}, .inplace_count = 1);
 TR_REGISTER_OP(lstmp_grad, .grad_of = &tr_op_record_lstmp, .infer = infer_projected_grad,
-               .kernels = TR_FLOAT_KERNELS(lstmp_grad), .key = TR_KEY_IN_SLOT, .key_slot = PG_CELL,
+               .kernels = TR_FLOAT_KERNELS(lstmp_grad), .key = TR_KEY_IN_SLOT, .key_slot = PG_OUT,
                .inplace = {{PG_GATE, PG_DINPUT}}, .inplace_count = 1);
 
 #else /* the kernels, for each T */

@@ -114,7 +114,7 @@ def decorate(optimizer: Optimizer, amp_lists: AutoMixedPrecisionLists | None = N
     >>> optimizer = fluid.contrib.mixed_precision.decorate(fluid.optimizer.SGD(learning_rate=0.01))
     >>> ops, pairs = optimizer.minimize(loss)
     >>> [op.type for op in fluid.default_main_program().global_block().ops][:4]
-    ['cast', 'cast', 'mul', 'cast']
+    ['cast', 'mul', 'elementwise_add', 'cast']
     """
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"decorate: optimizer must be an Optimizer, got {optimizer!r}")

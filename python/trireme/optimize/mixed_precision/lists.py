@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 # Products: most of the work of a network, and safe in bfloat16, since their sums are float32.
-WHITE = frozenset({"conv2d", "conv3d", "depthwise_conv2d", "conv2d_transpose", "conv3d_transpose", "matmul", "mul", "fc", "sequence_conv"})
+WHITE = frozenset({"conv2d", "conv3d", "depthwise_conv2d", "conv2d_transpose", "conv3d_transpose", "matmul", "mul", "fc", "sequence_conv",
+                   "lstm", "lstmp", "gru"})
 
 # Sums of many numbers, functions that are steep, and losses.
 BLACK = frozenset({"exp", "log", "square", "mean", "sum", "cos_sim", "softmax", "sequence_softmax", "softmax_with_cross_entropy",

@@ -1,7 +1,8 @@
 """Casts in a program: its forward operators compute in 16 bits where the lists say so.
 
-This happens before gradients are appended, so that casts have gradients like any operator. A parameter stays float32: what an operator
-reads is a cast of it, whose gradient is float32 again.
+This happens before gradients are appended, so that casts have gradients like any operator. A parameter stays float32. Products read it as
+it is, and round it as they round every factor: a stored copy would save nothing. Other operators read a cast of it, whose gradient is
+float32 again.
 """
 
 from __future__ import annotations
@@ -16,8 +17,13 @@ from ...program.op_words import joined, op_words
 from ...program.roles import OpRole
 from .lists import AutoMixedPrecisionLists
 
-# Inputs that stay float32 beside others of 16 bits.
-_STAYS_WIDE = {"batch_norm": {"Scale", "Bias", "Mean", "Variance"}, "layer_norm": {"Scale", "Bias"}}
+# Inputs that stay float32 beside others of 16 bits: of norms whatever they are,
+_NORMS = {"batch_norm": {"Scale", "Bias", "Mean", "Variance"}, "layer_norm": {"Scale", "Bias"}}
+# and of these operators if they are parameters.
+_WEIGHTS = {type: slots.split() for types, slots in (
+    ("conv2d conv3d depthwise_conv2d conv2d_transpose conv3d_transpose", "Filter Bias"), ("fc", "W Bias"), ("mul", "Y"),
+    ("elementwise_add elementwise_sub elementwise_mul elementwise_div", "Y"), ("lstm lstmp gru", "Weight ProjWeight Bias"),
+) for type in types.split()}
 
 
 class _Rewriter:
@@ -61,7 +67,7 @@ class _Rewriter:
         """Return the name of an input in the wanted type; a cast is shared by all who read the same value."""
         have = self._dtype(name)
         is_changed = have in (VarType.FP32, self.half) and have != wanted and op.type != "cast"
-        if have is None or not is_changed or (wanted == self.half and slot in _STAYS_WIDE.get(op.type, ())):
+        if have is None or not is_changed or (wanted == self.half and self._stays_wide(op.type, slot, name)):
             return name
         made = self.casts.get((name, wanted))
         if made is None:
@@ -72,6 +78,9 @@ class _Rewriter:
                          {"in_dtype": int(have), "out_dtype": int(wanted), "op_role": op.role & ~int(OpRole.Loss),
                           "op_callstack": op.attrs.get("op_callstack", [])})
         return made
+
+    def _stays_wide(self, type: str, slot: str, name: str) -> bool:
+        return slot in _NORMS.get(type, ()) or (slot in _WEIGHTS.get(type, ()) and self.block.var(name).persistable)
 
     def _append(self, type: str, inputs: Any, outputs: Any, attrs: dict[str, Any]) -> None:
         self.block.desc.append_ops(joined(op_words(type, inputs, outputs, attrs)))
@@ -85,7 +94,7 @@ def _kept(program: Program, ops: list[OpView]) -> set[str]:
     for op in ops:
         for name in op.output_arg_names:
             var = block._find(name)
-            updates = name in op.input_arg_names and op.type in _STAYS_WIDE
+            updates = name in op.input_arg_names and op.type in _NORMS
             if not updates and (name in seen or (var is not None and (var.persistable or var.is_data))):
                 kept.add(name)
             seen.add(name)
