@@ -32,7 +32,7 @@ typedef struct tr_table_segment {
     uint32_t    first_shard, shard_count;
     uint64_t    max_bytes;            /* limit of the rows' bytes; 0: the machine's memory */
     const char *spill;                /* folder on a disk of this machine: rows beyond `memory` lie in a file there. NULL: all are in memory */
-    uint64_t    memory;               /* with `spill`: bytes of the rows in memory and of their index */
+    uint64_t    memory;               /* with `spill`: bytes of the rows in memory and of the index of all rows */
     bool        logs_when_set;        /* an update has many scatters, all of rows that tr_table_set_values has set in this update. Then only
                                        * that call logs the rows */
 } tr_table_segment;

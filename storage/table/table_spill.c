@@ -1,14 +1,12 @@
 /* table_spill.c - rows of a table that lie on disk: which ones, and when they come back.
  *
  * A row is hot, in the slots, or cold, in the log on disk. Every call of the table first brings the rows of its keys: cold ones are read
- * together and become hot. When there would be more hot rows than the table's memory has room for, a clock hand goes over the slots: a row
- * that no call has used since the hand passed it becomes cold. If it has changed since it was read, it is appended to the log. Otherwise
- * its record on disk is used again.
+ * together and become hot. When there would be more hot rows than the table's memory has room for, others become cold (table_cool.c).
  *
  * A table in named segments has a log for undoing its last update. It is by slots, so the rows of that log stay hot until the update is
  * final. What is kept here of slots ends with the process: after it, rows in memory are written anew when they become cold.
  *
- * What must stay true: rows become cold in tr__spill_bring alone, and never those of its keys. So the slots of a call stay valid until the
+ * What must stay true: rows become cold in tr__spill_begin alone, and never those of its keys. So the slots of a call stay valid until the
  * next call. A row whose old contents are in the log for undoing stays in its slot. Look-ups of several threads take turns. */
 #include "framework/base/memory.h"
 #include "framework/threads/threadpool.h"
@@ -17,31 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_RECORD UINT32_MAX
-enum { PINNED = UINT8_MAX };          /* in `used`: the row stays until the last update is final */
-
 /* == life ======================================================================================== */
-
-/* An index begins with so many bytes: they are no part of the table's memory. */
-static uint64_t beyond_the_first(uint64_t index_bytes)
-{
-    return index_bytes > TR_SLOTS_FIRST_INDEX ? index_bytes - TR_SLOTS_FIRST_INDEX : 0;
-}
-
-/* How many hot rows there may be: as many as the cold rows leave memory for, whose index grows by an eighth at a time. A hot row takes some
- * 16 bytes in the index and in `used` and `record`, and these do not become smaller again. Where the index of the cold rows takes nearly
- * all, some rows stay. */
-static uint64_t most_rows(const tr_table *t)
-{
-    enum { BESIDE = 16, LEAST = 8 };
-    const tr__spill *s = t->spill;
-    const uint64_t   cold = beyond_the_first(tr_cold_memory(s->cold)), grown = cold + cold / 8, least = s->memory / LEAST;
-    const uint64_t   room = grown < s->memory - least ? s->memory - grown : least;
-    const uint64_t   kept = beyond_the_first(tr_slots_index_bytes(t->slots)) + s->capacity * (sizeof *s->used + sizeof *s->record);
-    const uint64_t   full = room / (t->stride + BESIDE), left = (kept < room / 2 ? room - kept : room / 2) / t->stride;
-
-    return !full || !left ? 1 : full < left ? full : left;
-}
 
 /* Small tables have small blocks, so that their files are bounded as well. */
 static uint64_t block_bytes(uint64_t memory)
@@ -66,7 +40,7 @@ static tr_status reserve_slots(tr__spill *s, uint64_t slots)
     s->record = record;
     memset(used + s->capacity, 0, capacity - s->capacity);
     for (uint64_t i = s->capacity; i < capacity; i++)
-        record[i] = NO_RECORD;
+        record[i] = TR__NO_RECORD;
     s->capacity = capacity;
     return TR_OK;
 }
@@ -108,6 +82,7 @@ tr_status tr__spill_new(tr__spill **out, const tr_table *table, const tr_table_s
     spill->memory = place->memory;
     spill->batch = place->memory / SHARE < config.block_bytes ? place->memory / SHARE / table->stride : config.block_bytes / table->stride;
     spill->call = 1;
+    spill->usual = 1;
     pthread_mutex_init(&spill->lock, NULL);
     const tr_status status = open_cold(spill, table, &config, is_new);
     if (status == TR_OK)
@@ -139,12 +114,12 @@ const char *tr_table_spill(uint64_t *memory, const tr_table *table)
 
 /* == what is known of slots ========================================================================= */
 
-static void lose_record(tr__spill *s, uint32_t slot)
+void tr__spill_lose_record(tr__spill *s, uint32_t slot)
 {
-    if (s->record[slot] == NO_RECORD)
+    if (s->record[slot] == TR__NO_RECORD)
         return;
     tr_cold_drop(s->cold, s->record[slot]);
-    s->record[slot] = NO_RECORD;
+    s->record[slot] = TR__NO_RECORD;
 }
 
 void tr__spill_made(tr_table *table, uint32_t slot)
@@ -157,13 +132,13 @@ void tr__spill_change(tr_table *table, const uint32_t *slots, int64_t n)
 {
     for (int64_t i = 0; table->spill && i < n; i++)
         if (slots[i] != TR_SLOT_NONE)
-            lose_record(table->spill, slots[i]);
+            tr__spill_lose_record(table->spill, slots[i]);
 }
 
 static void pin(tr__spill *s, uint32_t slot)
 {
-    s->pinned += s->used[slot] != PINNED;
-    s->used[slot] = PINNED;
+    s->pinned += s->used[slot] != TR__PINNED;
+    s->used[slot] = TR__PINNED;
 }
 
 /* Only a table in named segments has a log for undoing. */
@@ -185,7 +160,7 @@ static void unpin_logged(void *payload, uint64_t slot, const char *row)
     tr__spill *s = payload;
 
     (void)row;
-    s->pinned -= s->used[slot] == PINNED;
+    s->pinned -= s->used[slot] == TR__PINNED;
     s->used[slot] = s->call;
 }
 
@@ -205,161 +180,9 @@ void tr__spill_remove(tr_table *table, uint32_t slot)
 {
     if (!table->spill)
         return;
-    lose_record(table->spill, slot);
-    table->spill->pinned -= table->spill->used[slot] == PINNED;
+    tr__spill_lose_record(table->spill, slot);
+    table->spill->pinned -= table->spill->used[slot] == TR__PINNED;
     table->spill->used[slot] = 0;
-}
-
-/* == rows become cold ================================================================================ */
-
-/* A block that held this record is tidied away. */
-static bool lost_record(void *payload, int64_t key, uint32_t record)
-{
-    const tr_table *t = payload;
-    const uint32_t  slot = tr_slots_find_one(t->slots, key);
-
-    if (slot == TR_SLOT_NONE || t->spill->record[slot] != record)
-        return false;
-    t->spill->record[slot] = NO_RECORD;
-    return true;
-}
-
-/* The row of the slot has this record, which is held. */
-static tr_status make_cold(tr_table *t, uint32_t slot, uint32_t record)
-{
-    const int64_t key = tr__table_row(t, slot)->key;
-
-    tr_cold_begin_move(t->spill->cold, key, record);
-    const tr_status status = tr_cold_put(t->spill->cold, key, record);
-    if (status == TR_OK) {
-        t->spill->record[slot] = NO_RECORD;
-        t->spill->used[slot] = 0;
-        tr__table_take_out(t, t->slots, slot);
-    }
-    tr_cold_end_move(t->spill->cold);
-    return status;
-}
-
-static tr_status write_rows(tr_table *t, const uint32_t *slots, const tr_slot_row **rows, uint32_t *records, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        rows[i] = tr__table_row(t, slots[i]);
-    TR_TRY(tr_cold_write(t->spill->cold, records, rows, n));
-    for (int64_t i = 0; i < n; i++) {
-        const tr_status status = make_cold(t, slots[i], records[i]);
-        if (status == TR_OK)
-            continue;
-        for (; i < n; i++)
-            tr_cold_drop(t->spill->cold, records[i]);
-        return status;
-    }
-    return TR_OK;
-}
-
-/* The next slot whose row no call has used since the hand passed it. *steps: slots that the hand may still pass. */
-static uint32_t next_victim(const tr_table *t, uint64_t *steps)
-{
-    tr__spill     *s = t->spill;
-    const uint64_t used = tr_slots_used(t->slots);
-
-    for (; *steps; --*steps) {
-        const uint32_t slot = (uint32_t)(s->hand < used ? s->hand : 0);
-        s->hand = (uint64_t)slot + 1;
-        if (s->used[slot] == s->call || s->used[slot] == PINNED || !(tr__table_row(t, slot)->mark & TR_SLOT_LIVES))
-            continue;
-        if (!s->used[slot])
-            return slot;
-        s->used[slot] = 0;
-    }
-    return TR_SLOT_NONE;
-}
-
-enum { AT_A_TIME = 1024 };
-
-/* Rows that are becoming cold; those that must be written are collected. */
-typedef struct cooling {
-    uint32_t slots[AT_A_TIME];
-    int64_t  changed;
-} cooling;
-
-static tr_status cool(tr_table *t, cooling *c, uint32_t slot)
-{
-    tr__spill *s = t->spill;
-
-    if (s->record[slot] != NO_RECORD && tr_cold_may_put(s->cold, s->record[slot]))
-        return make_cold(t, slot, s->record[slot]);
-    lose_record(s, slot);
-    s->used[slot] = s->call;                           /* the hand must not choose it twice */
-    c->slots[c->changed++] = slot;
-    return TR_OK;
-}
-
-static tr_status write_cooling(tr_table *t, cooling *c)
-{
-    const tr_slot_row *rows[AT_A_TIME];
-    uint32_t           records[AT_A_TIME];
-    const int64_t      changed = c->changed;
-
-    c->changed = 0;
-    return write_rows(t, c->slots, rows, records, changed);
-}
-
-/* Let some rows become cold. Returns by *count how many did. */
-static tr_status cool_some(tr_table *t, uint64_t wanted, uint64_t *steps, uint64_t *count)
-{
-    cooling c = {.changed = 0};
-
-    for (*count = 0; *count < wanted && c.changed < AT_A_TIME; ++*count) {
-        const uint32_t slot = next_victim(t, steps);
-        if (slot == TR_SLOT_NONE)
-            break;
-        TR_TRY(cool(t, &c, slot));
-    }
-    return write_cooling(t, &c);
-}
-
-/* Let all rows from this slot on become cold, and give their memory back. */
-static tr_status trim(tr_table *t, uint32_t first)
-{
-    cooling c = {.changed = 0};
-
-    for (uint32_t slot = first; slot < tr_slots_used(t->slots); slot++) {
-        if (tr__table_row(t, slot)->mark & TR_SLOT_LIVES)
-            TR_TRY(cool(t, &c, slot));
-        if (c.changed == AT_A_TIME)
-            TR_TRY(write_cooling(t, &c));
-    }
-    TR_TRY(write_cooling(t, &c));
-    tr_slots_trim(t->slots, first);
-    return TR_OK;
-}
-
-/* When the index of the cold rows has grown, there may be fewer hot rows. Slots at the end are given up, some thousand in a call, when none
- * of their rows must stay and nobody reads them for a snapshot. */
-static tr_status keep_to_memory(tr_table *t)
-{
-    enum { SHARE = 32, SOME = 4096 };
-    const uint64_t most = most_rows(t), used = tr_slots_used(t->slots);
-
-    if (t->spill->pinned || t->snapshot || used <= most + most / SHARE + t->spill->batch)
-        return TR_OK;
-    return trim(t, (uint32_t)(used - most > SOME ? used - SOME : most));
-}
-
-/* Make room for `more` hot rows. If all hot rows are needed now, there are more of them until the next call. */
-static tr_status make_room(tr_table *t, uint64_t more)
-{
-    tr__spill     *s = t->spill;
-    const uint64_t hot = tr_slots_count(t->slots), most = most_rows(t);
-    uint64_t       steps = 2 * (uint64_t)tr_slots_used(t->slots);
-
-    if (hot + more <= most)
-        return TR_OK;
-    uint64_t surplus = hot + more - most, count = 1;
-    surplus = surplus > s->batch ? surplus : s->batch;
-    for (; surplus && count; surplus -= count < surplus ? count : surplus)
-        TR_TRY(cool_some(t, surplus, &steps, &count));
-    return tr_cold_tidy(s->cold, lost_record, t);
 }
 
 /* == rows become hot ================================================================================ */
@@ -422,18 +245,18 @@ static tr_status bring(tr_table *t, const int64_t *keys, int64_t n)
     tr__spill *s = t->spill;
     uint64_t   missing = 0;
 
-    TR_TRY(keep_to_memory(t));
+    TR_TRY(tr__spill_keep_to_memory(t));
     TR_TRY(find_hot(t, keys, n));
     TR_TRY(reserve_slots(s, tr_slots_used(t->slots) + (uint64_t)n));
-    s->call = s->call + 1 == PINNED ? 1 : s->call + 1;
+    s->call = s->call + 1 == TR__PINNED ? 1 : s->call + 1;
     for (int64_t i = 0; i < n; i++)
         if (s->slots[i] == TR_SLOT_NONE)
             missing++;
-        else if (s->used[s->slots[i]] != PINNED)
+        else if (s->used[s->slots[i]] != TR__PINNED)
             s->used[s->slots[i]] = s->call;
     s->looked_up += (uint64_t)n;
     s->found_hot += (uint64_t)n - missing;
-    TR_TRY(make_room(t, missing));
+    TR_TRY(tr__spill_make_room(t, missing));
     return missing ? tr_cold_fetch(s->cold, keys, s->slots, n, make_hot, t) : TR_OK;
 }
 
@@ -471,7 +294,7 @@ tr_status tr_table_expect(tr_table *table, const int64_t *keys, int64_t n)
     pthread_mutex_lock(&s->lock);
     tr_status status = find_hot(table, keys, n);
     for (int64_t i = 0; i < n && status == TR_OK; i++)
-        if (s->slots[i] != TR_SLOT_NONE && s->used[s->slots[i]] != PINNED)
+        if (s->slots[i] != TR_SLOT_NONE && s->used[s->slots[i]] != TR__PINNED)
             s->used[s->slots[i]] = s->call;
     if (status == TR_OK)
         status = tr_cold_expect(s->cold, keys, s->slots, n);

@@ -1,6 +1,6 @@
 /* table_state.h - the inside of a table, shared by table.c (start and end), table_admission.c (which keys get rows), table_evict.c (which lose
  * them), table_rows.c (reading
- * and writing rows), table_shards.c (whole shards), table_spill.c and table_spill_rows.c (rows on disk). */
+ * and writing rows), table_shards.c (whole shards), table_spill.c, table_cool.c and table_spill_rows.c (rows on disk). */
 #pragma once
 
 #include "storage/table/changes.h"
@@ -84,20 +84,24 @@ void      tr__table_delete_row(tr_table *t, tr_slots *slots, uint32_t slot);
 /* The same for a row that lies on disk from now on. */
 void      tr__table_take_out(tr_table *t, tr_slots *slots, uint32_t slot);
 
-/* -- table_spill.c, table_spill_rows.c: rows on disk ------------------------------------------------------ */
+/* -- table_spill.c, table_cool.c, table_spill_rows.c: rows on disk ------------------------------------------------------ */
+
+#define TR__NO_RECORD UINT32_MAX
+enum { TR__PINNED = UINT8_MAX };      /* in `used`: the row stays until the last update is final */
 
 struct tr__spill {
     tr_cold        *cold;
     char           *folder;
     uint64_t        memory;           /* bytes of hot rows and of both indices */
     uint64_t        batch;            /* rows that become cold at a time, so that writes are large */
-    uint64_t        pinned;           /* slots that are PINNED in `used` */
+    uint64_t        pinned;           /* slots that are TR__PINNED in `used` */
     /* of each slot: */
-    uint8_t        *used;             /* the call that used it last; 0: none since the hand passed; PINNED */
-    uint32_t       *record;           /* the record that has the same contents */
+    uint8_t        *used;             /* the call that used it last; 0: none since the hand looked; TR__PINNED */
+    uint32_t       *record;           /* the record that has the same contents; TR__NO_RECORD: none */
     uint64_t        capacity;
     uint8_t         call;             /* number of this call, 1 to 254 and again from 1 */
-    uint64_t        hand;
+    uint64_t        hand, rounds;     /* the next slot that the hand looks at, and how often it has begun anew */
+    double          usual;            /* updates of a row that becomes cold: the mean of the last ones */
     uint32_t       *slots;            /* memory for a call: the slots of its keys */
     int64_t         slots_capacity;
     uint64_t        looked_up, found_hot;
@@ -111,6 +115,15 @@ tr_status tr__spill_new(tr__spill **out, const tr_table *table, const tr_table_s
 void      tr__spill_free(tr__spill *spill);
 /* The table has another configuration. */
 tr_status tr__spill_configure(tr_table *table);
+
+/* What the slot's row had on disk is of no use any more. */
+void      tr__spill_lose_record(tr__spill *spill, uint32_t slot);
+
+/* Make room for `more` hot rows. If all hot rows are needed now, there are more of them until the next call. */
+tr_status tr__spill_make_room(tr_table *table, uint64_t more);
+/* When the index of the cold rows has grown, there may be fewer hot rows. Slots at the end are given up, some thousand in a call, when none
+ * of their rows must stay and nobody reads them for a snapshot. */
+tr_status tr__spill_keep_to_memory(tr_table *table);
 
 /* All of these do nothing for a table without a spill folder. */
 

@@ -76,8 +76,9 @@ def embedding(input: Variable, size: Sequence[int], is_sparse: bool = False, is_
     ``entry_count`` n: the n-th step that uses a key makes its row, which reads zeros before; ``entry_probability``: only such a
     share of the keys ever has one. ``max_age``: a row that no step has used for more steps goes, unless ``keep_count`` steps
     had used it; ``max_rows``: so many stay, those used last. Rows go some time after they could, as all rows are looked at once
-    in 1024 steps. ``memory`` and ``spill``: so many bytes of rows stay in memory ("8GB"), those used last; the others lie in a file in
-    the folder ``spill``, on a disk of this machine. Results are the same (docs/how-to/size-a-job.md). In a job each server does so.
+    in 1024 steps. ``memory`` and ``spill``: so many bytes stay in memory ("8GB"), rows used last and the index; the other
+    rows lie in a file in the folder ``spill``, on a disk of this machine. Results are the same (docs/how-to/size-a-job.md). In a job
+    each server does so.
 
     >>> ids = fluid.layers.data("ids", [1], dtype="int64")
     >>> fluid.layers.embedding(ids, size=[1000, 16], is_sparse=True)
