@@ -303,6 +303,8 @@ struct tr_op {
     const tr_grad_rule *grad;         /* NULL: no gradient flows through it */
     tr_inplace          inplace[4];   /* ends where in == out == 0 unless it is the first and inplace_count says so */
     int                 inplace_count;
+    tr_inplace          copies[2];    /* output `out` has the numbers of input `in` if it has as many: a copy of 16 bits is no work for the kernel */
+    int                 copy_count;
     bool                updates;      /* an output may be the same variable as any input: an optimizer's ParamOut and Param */
     bool                has_effect;   /* does more than write outputs (print, save, send): never left out */
     unsigned            io;           /* reaches beyond the scope: TR_IO_FILES, TR_IO_PEERS, TR_IO_CODE. A program from a file may not have it,

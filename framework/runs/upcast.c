@@ -8,6 +8,8 @@
  * An operator that works element by element (`is_itemwise`) is run on blocks that stay in the first cache. Of any other one,
  * whole arguments are upcast, into memory that the executor keeps.
  *
+ * An output that is a copy of an input (`copies`) gets its bits, and the kernel is not asked for it: widening and rounding would change none.
+ *
  * What must stay true: the step's arguments are changed only where the kernel has changed their stand-ins (sequences, rows, a shape
  * that depends on data), and a stand-in of an output is taken back even when the kernel fails. A variable that is input and
  * output has one stand-in. */
@@ -306,6 +308,47 @@ static tr_status run_whole(const tr_run *io, tr_kernel_fn kernel, tr_tensor *con
     return status;
 }
 
+/* -- copies --------------------------------------------------------------------------------------------------------------- */
+
+/* The only argument of a slot, counted over all slots; -1: there is none, or there are several. */
+static int only_arg(const tr_step *step, int slot)
+{
+    int a = 0;
+
+    for (int s = 0; s < slot; s++)
+        a += step->count[s];
+    return step->count[slot] == 1 ? a : -1;
+}
+
+typedef struct bits { char *to; const char *from; } bits;
+
+static void copy_range(void *payload, int64_t begin, int64_t end)
+{
+    const bits *b = payload;
+    memcpy(b->to + begin * 2, b->from + begin * 2, (size_t)(end - begin) * 2);
+}
+
+/* Make the outputs that are copies. In `kept`, the arguments that the kernel is to see, they are missing from then on. Return whether any output is left. */
+static bool copy_outputs(tr_tensor **kept, const tr_run *io)
+{
+    const tr_step *step = io->step;
+    bool           is_any_left = false;
+
+    for (int k = 0; k < step->op->copy_count && !is_dynamic(io); k++) {
+        const int        in = only_arg(step, step->op->copies[k].in), out = only_arg(step, step->in_slots + step->op->copies[k].out);
+        const tr_tensor *from = in >= 0 ? kept[in] : NULL, *to = out >= 0 ? kept[out] : NULL;
+        if (!from || !to || from->rows || from->dtype != to->dtype || !tr_dtype_is_half(to->dtype) || tr_tensor_count(from) != tr_tensor_count(to))
+            continue;
+        bits b = {to->data, from->data};
+        if (b.to != b.from)
+            tr_parallel_range(tr_tensor_count(to), SLICE_ITEMS, copy_range, &b);
+        kept[out] = NULL;
+    }
+    for (int a = step->in_args; a < step->arg_count; a++)
+        is_any_left |= kept[a] != NULL;
+    return is_any_left;
+}
+
 /* -- the kernel ------------------------------------------------------------------------------------------------------------ */
 
 static tr_dtype key_type(const tr_run *io, tr_tensor *const *arg)
@@ -324,8 +367,15 @@ tr_status tr__run_upcast(const tr_run *io)
     tr_tensor *const   *arg = io->frame->arg + step->first_arg;
     const tr_kernel_fn  kernel = step->op->kernels.of[TR_FP32];
     tr_status           status = TR_OK;
+    tr_tensor          *kept[MAX_ARGS];
 
     set_types(io, arg);
+    if (step->op->copy_count > 0 && step->arg_count <= MAX_ARGS) {
+        memcpy(kept, arg, (size_t)step->arg_count * sizeof *kept);
+        if (!copy_outputs(kept, io))
+            return TR_OK;
+        arg = kept;
+    }
     const tr_precision precision = tr__precision_enter(key_type(io, arg) == TR_BF16 ? TR_PRECISION_BFLOAT16 : TR_PRECISION_FLOAT32);
     if (is_cut_anywhere(io, arg)) {
         blocks b = {io, kernel, arg, {false}};

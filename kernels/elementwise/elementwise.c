@@ -76,21 +76,22 @@ static tr_cut counts(const tr_run *io)
     TR_REGISTER_OP(name, .locality = TR_POINTWISE, .proto = &name##_proto, .infer = infer_fn, .kernels = kernel_table, \
                    .inplace = {{X, OUT}, {Y, OUT}}, .inplace_count = 2, .is_itemwise = true, ##__VA_ARGS__);
 
-/* READ is TR_IN where the gradient reads the data of X and Y, TR_IN_SHAPE where it does not. */
-#define GRADIENT(name, READ, ...)                                                                   \
+/* READ is TR_IN where the gradient reads the data of X and Y, TR_IN_SHAPE where it does not. COPIES: how many gradients are Out's. */
+#define GRADIENT(name, READ, COPIES, ...)                                                                   \
     static const tr_grad_rule name##_rule = {                                                       \
         .op = #name "_grad", .reads = {READ(X), READ(Y), TR_DOUT(OUT)}, .makes = {TR_DIN(X), TR_DIN(Y)}, \
         ##__VA_ARGS__                                                                               \
     };                                                                                              \
     TR_REGISTER_OP(name##_grad, .grad_of = &tr_op_record_##name,                                    \
                    .kernels = TR_FLOAT_KERNELS(name##_grad),                                        \
-                   .inplace = {{GDOUT, GDX}}, .inplace_count = 1, .is_itemwise = true);
+                   .inplace = {{GDOUT, GDX}}, .inplace_count = 1,                                   \
+                   .copies = {{GDOUT, GDX}, {GDOUT, GDY}}, .copy_count = COPIES, .is_itemwise = true);
 
-#define NUMBER_OPERATOR(name, op, formula, infer_fn, READ, ...)                                     \
+#define NUMBER_OPERATOR(name, op, formula, infer_fn, READ, COPIES, ...)                             \
     FLOAT_KERNELS(name, op) INT_KERNELS(name, op) GRAD_KERNELS(name, op)                            \
     PROTO(name, formula)                                                                            \
     TR_DECLARE_OP(name);                                                                            \
-    GRADIENT(name, READ, ##__VA_ARGS__)                                                             \
+    GRADIENT(name, READ, COPIES, ##__VA_ARGS__)                                                             \
     OPERATOR(name, TR_NUMBER_KERNELS(name), infer_fn, .grad = &name##_rule)
 
 /* dX = dOut / Y, and dY = -dOut X / Y^2 as the gradient of a product with -X / Y^2, which adds up what was broadcast. */
@@ -124,14 +125,14 @@ static tr_status choose_back(tr_composite *c, double sign)
 static tr_status largest_back(tr_composite *c)  { return choose_back(c, 1); }
 static tr_status smallest_back(tr_composite *c) { return choose_back(c, -1); }
 
-NUMBER_OPERATOR(elementwise_add, ADD, "Out = X + Y", infer, TR_IN_SHAPE, .second = tr__second_linear)
-NUMBER_OPERATOR(elementwise_sub, SUB, "Out = X - Y", infer, TR_IN_SHAPE, .second = tr__second_linear)
-NUMBER_OPERATOR(elementwise_mul, MUL, "Out = X * Y", infer_scaling, TR_IN, .second = tr__second_bilinear)
+NUMBER_OPERATOR(elementwise_add, ADD, "Out = X + Y", infer, TR_IN_SHAPE, 2, .second = tr__second_linear)
+NUMBER_OPERATOR(elementwise_sub, SUB, "Out = X - Y", infer, TR_IN_SHAPE, 1, .second = tr__second_linear)
+NUMBER_OPERATOR(elementwise_mul, MUL, "Out = X * Y", infer_scaling, TR_IN, 0, .second = tr__second_bilinear)
 NUMBER_OPERATOR(elementwise_div, DIV, "Out = X / Y; of integers cut towards 0, and 0 where Y is 0", infer_scaling,
-                TR_IN, .second = tr__second_body, .body = divide_back)
-NUMBER_OPERATOR(elementwise_max, MAX, "Out = max(X, Y); where they are equal the gradient is Y's", infer, TR_IN,
+                TR_IN, 0, .second = tr__second_body, .body = divide_back)
+NUMBER_OPERATOR(elementwise_max, MAX, "Out = max(X, Y); where they are equal the gradient is Y's", infer, TR_IN, 0,
                 .second = tr__second_body, .body = largest_back)
-NUMBER_OPERATOR(elementwise_min, MIN, "Out = min(X, Y); where they are equal the gradient is Y's", infer, TR_IN,
+NUMBER_OPERATOR(elementwise_min, MIN, "Out = min(X, Y); where they are equal the gradient is Y's", infer, TR_IN, 0,
                 .second = tr__second_body, .body = smallest_back)
 
 FLOAT_KERNELS(elementwise_pow, POW)
@@ -155,7 +156,7 @@ static tr_status power_back(tr_composite *c)
     return tr_composite_add(c, "elementwise_add_grad(X=X, Y=Y, Out@GRAD=weighted) {axis=%d} -> Y@GRAD=Y@GRAD", axis);
 }
 
-GRADIENT(elementwise_pow, TR_IN, .second = tr__second_body, .body = power_back)
+GRADIENT(elementwise_pow, TR_IN, 0, .second = tr__second_body, .body = power_back)
 OPERATOR(elementwise_pow, TR_FLOAT_KERNELS(elementwise_pow), infer, .grad = &elementwise_pow_rule)
 
 #define TR_INT_KERNELS(name) {{[TR_INT32] = name##_i32, [TR_INT64] = name##_i64}}
