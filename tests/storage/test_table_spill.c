@@ -1,51 +1,12 @@
 /* test_table_spill.c - a table with rows on disk beside one in memory: the same calls give the same bits. */
-#include "tests/support/table_check.h"
-#include "tests/support/table_rig.h"
+#include "tests/support/table_pair.h"
 
 #include "framework/tensors/random.h"
 #include "storage/table/table_state.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-static const char FOLDER[] = "build", IN_MEMORY[] = "/dev/shm";      /* tests run in the root of the tree; a disk takes its time */
-
-enum { DOMAIN = 3000, MOST_KEYS = 200, HOT = 150 };
-
-typedef struct pair {
-    tr_table *plain, *spilled;
-    uint64_t  step;
-} pair;
-
-/* For so many rows in memory, and the index of the others; for a single one without it. */
-static uint64_t memory_for(const tr_table_config *config, uint64_t hot)
-{
-    return hot * (tr_table_stride(config) + 16) + (hot > 1 ? 13 * DOMAIN : 0);
-}
-
-static tr_table *make_table(const tr_table_config *config, uint64_t hot)
-{
-    const char            *spill = hot == HOT ? IN_MEMORY : hot ? FOLDER : NULL;
-    const tr_table_segment place = {.shard_count = TR_SHARDS, .spill = spill, .memory = memory_for(config, hot)};
-    tr_table              *t = NULL;
-
-    EXPECT_OK(tr_table_create(&t, config, &place));
-    return t;
-}
-
-static pair make_pair(const tr_table_config *config, uint64_t hot)
-{
-    return (pair){make_table(config, 0), make_table(config, hot), 0};
-}
-
-static void free_pair(pair *p)
-{
-    tr_table_free(p->plain);
-    tr_table_free(p->spilled);
-}
 
 /* Distinct keys; half of them from a part of the domain that is used often. */
 static int64_t choose_keys(int64_t *keys, uint64_t seed)
@@ -64,64 +25,7 @@ static int64_t choose_keys(int64_t *keys, uint64_t seed)
     return count;
 }
 
-static int by_key(const void *a, const void *b)
-{
-    int64_t x, y;
-
-    memcpy(&x, a, sizeof x);
-    memcpy(&y, b, sizeof y);
-    return (x > y) - (x < y);
-}
-
-static void expect_same_packs(void *a, uint64_t a_bytes, void *b, uint64_t b_bytes, uint64_t stride)
-{
-    assert_int_equal(a_bytes, b_bytes);
-    qsort(a, a_bytes / stride, stride, by_key);
-    qsort(b, b_bytes / stride, stride, by_key);
-    assert_memory_equal(a, b, a_bytes);
-    free(a);
-    free(b);
-}
-
-static void expect_same_rows(pair *p, uint32_t since)
-{
-    const uint64_t  stride = tr_slots_stride(tr_table_slots(p->plain));
-    tr_table_report report[2];
-
-    for (uint32_t shard = 0; shard < TR_SHARDS; shard++) {
-        void    *rows[2];
-        uint64_t bytes[2];
-        EXPECT_OK(tr_table_pack_newer(p->plain, shard, since, &rows[0], &bytes[0]));
-        EXPECT_OK(tr_table_pack_newer(p->spilled, shard, since, &rows[1], &bytes[1]));
-        expect_same_packs(rows[0], bytes[0], rows[1], bytes[1], stride);
-    }
-    tr_table_get_report(p->plain, &report[0]);
-    tr_table_get_report(p->spilled, &report[1]);
-    assert_int_equal(report[0].rows, report[1].rows);
-    assert_int_equal(report[0].candidates, report[1].candidates);
-    EXPECT_OK(tr_table_check(p->spilled));
-}
-
 /* == random calls ================================================================================ */
-
-static void train(pair *p, const int64_t *keys, int64_t n, uint64_t seed)
-{
-    const float amount = (float)tr_random_below(seed, 1000, 100);
-
-    p->step++;
-    update(p->plain, p->step, keys, n, amount);
-    update(p->spilled, p->step, keys, n, amount);
-}
-
-static void look_up(pair *p, const int64_t *keys, int64_t n, uint64_t seed)
-{
-    static float a[MOST_KEYS * WIDTH], b[MOST_KEYS * WIDTH];
-    const bool   is_before = seed % 4 == 0;
-
-    EXPECT_OK(is_before ? tr_table_pull_before(p->plain, a, keys, n) : tr_table_pull(p->plain, a, keys, n));
-    EXPECT_OK(is_before ? tr_table_pull_before(p->spilled, b, keys, n) : tr_table_pull(p->spilled, b, keys, n));
-    assert_memory_equal(a, b, (size_t)(n * tr_table_row_bytes(tr_table_get_config(p->plain))));
-}
 
 static void set_some(pair *p, const int64_t *keys, int64_t n, uint64_t seed)
 {
@@ -263,156 +167,6 @@ TEST(rows_that_are_only_looked_up_are_not_written_again)
     free_pair(&p);
 }
 
-/* == memory ==================================================================================== */
-
-enum { MANY = 120000, AT_ONCE = 500 };
-
-static void look_up_and_check(tr_table *t, const int64_t *keys, float amount)
-{
-    static float values[AT_ONCE * WIDTH];
-
-    EXPECT_OK(tr_table_pull(t, values, keys, AT_ONCE));
-    for (int i = 0; i < AT_ONCE * WIDTH; i++)
-        assert_true(values[i] == amount);
-}
-
-/* All keys of a table come once, and later some come again. The index of the cold rows becomes as large as a third of the memory. */
-static void fill_and_measure(const char *name)
-{
-    tr_table_config config = config_of(TR_FP32);
-    const uint64_t  memory = 4 << 20;
-    static int64_t  keys[AT_ONCE];
-    uint64_t        most_used = 0;
-    tr_table       *t = NULL;
-    tr_table_report report;
-
-    config.init = TR_TABLE_CONSTANT;
-    config.a = 0;
-    EXPECT_OK(tr_table_create(&t, &config, &(tr_table_segment){.name = name, .shard_count = TR_SHARDS, .spill = IN_MEMORY, .memory = memory}));
-    for (uint64_t step = 1; step <= 3 * MANY / AT_ONCE; step++) {
-        for (uint64_t i = 0; i < AT_ONCE; i++)
-            keys[i] = key_of((step - 1) * AT_ONCE % MANY + i);
-        update(t, step, keys, AT_ONCE, 1);
-        look_up_and_check(t, keys, (float)(1 + (step - 1) * AT_ONCE / MANY));
-        tr_table_get_report(t, &report);
-        most_used = tr_slots_used(tr_table_slots(t)) > most_used ? tr_slots_used(tr_table_slots(t)) : most_used;
-        assert_in_range(report.bytes - report.undo_bytes, 0, memory + memory / 16 + 2 * TR_SLOTS_FIRST_INDEX + (256 << 10));
-    }
-    assert_int_equal(report.rows, MANY);
-    assert_true(report.cold.index_bytes > memory / 5 && tr_slots_used(tr_table_slots(t)) < most_used * 7 / 8);
-    EXPECT_OK(tr_table_check(t));
-    tr_table_free(t);
-}
-
-TEST(a_table_keeps_to_its_memory_while_the_index_of_its_cold_rows_grows)
-{
-    char name[64];
-
-    fill_and_measure(NULL);
-    snprintf(name, sizeof name, "trireme-test-%d-memory", (int)getpid());
-    fill_and_measure(name);
-    tr_table_remove(name);
-}
-
-/* == eviction =================================================================================== */
-
-enum { SHARDS = 8, KEYS = 800 };
-
-/* Many keys of a few shards. */
-static int64_t key_of_few_shards(uint64_t i)
-{
-    return key_of_hash(i % SHARDS << 54 | tr_hash_u64(i) >> 10);
-}
-
-/* Steps of the clock at which one of these shards is looked at. */
-static void next_step(pair *p)
-{
-    p->step++;
-    p->step += p->step % TR_SHARDS >= SHARDS ? TR_SHARDS - p->step % TR_SHARDS : 0;
-}
-
-static void train_and_evict(pair *p, uint64_t seed)
-{
-    int64_t   keys[20];
-    uint64_t  removed[2];
-
-    for (uint64_t i = 0; i < 20; i++)                  /* some steps leave many rows of one age, and with as many updates */
-        keys[i] = key_of_few_shards((tr_random_below(seed, 0, KEYS) + i * (seed % 3 ? 1 : 37)) % KEYS);
-    next_step(p);
-    update(p->plain, p->step, keys, 20, (float)(seed % 7));
-    update(p->spilled, p->step, keys, 20, (float)(seed % 7));
-    EXPECT_OK(tr_table_evict(p->plain, p->step, &removed[0]));
-    EXPECT_OK(tr_table_evict(p->spilled, p->step, &removed[1]));
-    assert_int_equal(removed[0], removed[1]);
-}
-
-static void expect_same_removed(pair *p)
-{
-    for (uint32_t shard = 0; shard < SHARDS; shard++) {
-        void    *keys[2];
-        uint64_t bytes[2];
-        EXPECT_OK(tr_table_snapshot_read_removed(p->plain, shard, false, &keys[0], &bytes[0]));
-        EXPECT_OK(tr_table_snapshot_read_removed(p->spilled, shard, false, &keys[1], &bytes[1]));
-        expect_same_packs(keys[0], bytes[0], keys[1], bytes[1], sizeof(int64_t));
-    }
-}
-
-static void run_evictions(const tr_table_config *config)
-{
-    pair            p = make_pair(config, HOT);
-    tr_table_report report;
-
-    for (uint64_t i = 0; i < 600; i++) {
-        train_and_evict(&p, i);
-        if (i == 400) {
-            EXPECT_OK(tr_table_snapshot(p.plain, 1, 0));
-            EXPECT_OK(tr_table_snapshot(p.spilled, 1, 0));
-        }
-    }
-    EXPECT_OK(tr_table_snapshot(p.plain, 2, 1));
-    EXPECT_OK(tr_table_snapshot(p.spilled, 2, 1));
-    expect_same_removed(&p);
-    tr_table_snapshot_end(p.plain);
-    tr_table_snapshot_end(p.spilled);
-    tr_table_get_report(p.spilled, &report);
-    assert_true(report.rows < KEYS && report.cold.rows > 0);
-    expect_same_rows(&p, 0);
-    free_pair(&p);
-}
-
-TEST(old_rows_go_from_disk_as_from_memory)
-{
-    tr_table_config config = config_of(TR_FP32);
-
-    config.max_age = 30 * TR_SHARDS / SHARDS;
-    run_evictions(&config);
-    config.keep_count = 5;
-    run_evictions(&config);
-    config.max_rows = 60 * TR_SHARDS;
-    run_evictions(&config);
-    config.max_age = config.keep_count = 0;
-    run_evictions(&config);
-    config.entry_count = 2;
-    run_evictions(&config);
-}
-
-TEST(a_table_may_begin_to_remove_rows_when_many_lie_on_disk)
-{
-    tr_table_config        config = config_of(TR_FP32);
-    pair                   p = make_pair(&config, HOT);
-    const tr_table_segment place = {.shard_count = TR_SHARDS, .spill = IN_MEMORY, .memory = memory_for(&config, HOT)};
-
-    for (uint64_t i = 0; i < 100; i++)
-        train_and_evict(&p, i);
-    config.max_rows = 40 * TR_SHARDS;
-    EXPECT_OK(tr_table_configure(p.plain, &config, &(tr_table_segment){.shard_count = TR_SHARDS}));
-    EXPECT_OK(tr_table_configure(p.spilled, &config, &place));
-    for (uint64_t i = 0; i < 100; i++)
-        train_and_evict(&p, i);
-    expect_same_rows(&p, 0);
-    free_pair(&p);
-}
-
 /* == snapshots ================================================================================== */
 
 typedef struct reader {
@@ -467,25 +221,25 @@ TEST(a_snapshot_has_the_cold_rows_of_its_moment)
 /* Shards that take many chunks when they are sorted (cold_sorted.c), of which some rows were changed after `since`. */
 TEST(a_snapshot_of_large_shards_has_the_rows_of_its_moment)
 {
-    enum { LARGE = 16000 };
+    enum { LARGE = 16000, SOME = 500 };
     const tr_table_config config = config_of(TR_FP32);
-    const uint64_t        stride = tr_table_stride(&config), updates = LARGE / AT_ONCE;
+    const uint64_t        stride = tr_table_stride(&config), updates = LARGE / SOME;
     pair                  p = make_pair(&config, HOT);
-    static int64_t        keys[AT_ONCE];
+    static int64_t        keys[SOME];
     void                 *rows[SHARDS], *read = NULL;
     uint64_t              bytes[SHARDS], read_bytes = 0;
 
     for (int is_of_changes = 0; is_of_changes < 2; is_of_changes++) {
         for (uint64_t i = 0; i < (is_of_changes ? 3 : updates); i++) {
-            for (uint64_t k = 0; k < AT_ONCE; k++)
-                keys[k] = key_of_few_shards(i * AT_ONCE + k);
-            train(&p, keys, AT_ONCE, i);
+            for (uint64_t k = 0; k < SOME; k++)
+                keys[k] = key_of_few_shards(i * SOME + k);
+            train(&p, keys, SOME, i);
         }
         for (uint32_t shard = 0; shard < SHARDS; shard++)
             EXPECT_OK(tr_table_pack_newer(p.plain, shard, is_of_changes ? (uint32_t)updates : 0, &rows[shard], &bytes[shard]));
         EXPECT_OK(tr_table_snapshot(p.spilled, (uint64_t)is_of_changes + 1, (uint64_t)is_of_changes));
         assert_int_equal(tr_table_snapshot_has_changes(p.spilled), is_of_changes);
-        for (uint64_t k = 0; k < AT_ONCE; k++)
+        for (uint64_t k = 0; k < SOME; k++)
             keys[k] = key_of_few_shards(k * 7);
         look_up(&p, keys, MOST_KEYS, 1);
         for (uint32_t shard = 0; shard < SHARDS; shard++) {
@@ -515,9 +269,6 @@ int main(void)
         cmocka_unit_test(rows_of_16_bits_and_counted_keys_change_no_bit_on_disk),
         cmocka_unit_test(the_same_calls_read_and_write_as_many_records),
         cmocka_unit_test(rows_that_are_only_looked_up_are_not_written_again),
-        cmocka_unit_test(a_table_keeps_to_its_memory_while_the_index_of_its_cold_rows_grows),
-        cmocka_unit_test(old_rows_go_from_disk_as_from_memory),
-        cmocka_unit_test(a_table_may_begin_to_remove_rows_when_many_lie_on_disk),
         cmocka_unit_test(a_snapshot_has_the_cold_rows_of_its_moment),
         cmocka_unit_test(a_snapshot_of_large_shards_has_the_rows_of_its_moment),
         cmocka_unit_test(a_folder_that_is_not_there_is_refused),
