@@ -11,7 +11,8 @@ tr_status tr__infer_like_first(const tr_infer *io);
 /* or is one element, [1], of input 0's type. */
 tr_status tr__infer_one_element(const tr_infer *io);
 
-/* The type of what the gradient reads alone, statistics and states, where the operator computes with `dtype`: no use to store it in 16 bits. */
+/* The type of what the gradient reads alone, statistics and states, where the operator computes with `dtype`: it is no use to store it in
+ * 16 bits. */
 tr_dtype  tr__kept_type(tr_dtype dtype);
 /* The type that attribute `dtype` gives. */
 tr_status tr__dtype_from_attr(tr_dtype *out, const tr_infer *io, int32_t dtype);

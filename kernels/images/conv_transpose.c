@@ -59,7 +59,8 @@ static const tr_op_proto proto = {
 static const tr_op_proto proto_3d = {
     .doc = "Transposed convolution of volumes: the gradient of a convolution's input.",
     .in = TR_SLOTS(TR_SLOT("Input", "[batch, channels, depth, height, width]", " float"),
-                   TR_SLOT("Filter", "[input channels, out channels / groups, window depth, window height, window width]", "", TR_SLOT_WIDE),
+                   TR_SLOT("Filter", "[input channels, out channels / groups, window depth, window height, window width]", "",
+                           TR_SLOT_WIDE),
                    {"Bias", "[out channels]", TR_SLOT_OPTIONAL | TR_SLOT_WIDE}),
     .out = TR_SLOTS({"Output", "[batch, out channels, depth, height, width]"}),
     .attr = attr_defs_3d,
