@@ -61,6 +61,7 @@ class Case:
                         for i, kind in enumerate(kinds) if kind != "ask to stop" or self.keeps]
         if self.keeps and dice.random() < 0.5:
             self.keeps += ("--checkpoint-full-every", dice.randint(2, 6))      # chains of what has changed
+        self.is_on_disk = self.work == "tables" and not self.mode.startswith("geo") and dice.random() < 0.5
 
     # -- what is trained: the arguments of a script of tests/python/jobs -----------------------------------------------
 
@@ -112,6 +113,7 @@ class Case:
         script, args = JOBS / f"{self.work}.py", list(self.args)
         mark, out = ["--mark", str(folder / "begun")], ["--out", str(folder / "out" / "r.npz")]
         (folder / "out").mkdir()
+        (folder / "disk").mkdir()
         if self.work == "loops":
             args = [str(folder / "data"), *args, *mark]
             if not self.is_saved:
@@ -130,11 +132,13 @@ class Case:
         """The launcher's."""
         said = () if self.is_saved else ("--mode", self.mode, "--compress", self.compress)       # as the saved job does
         keeps = ("--checkpoint", folder / "checkpoints", *self.keeps) if self.keeps else ()
-        return (*said, "--standbys", self.standbys, "--restarts", 9, *keeps, *(("--log", folder / "log") if self.logs else ()))
+        disk = ("--table-memory", "20KB", "--table-spill", folder / "disk") if self.is_on_disk else ()
+        return (*said, "--standbys", self.standbys, "--restarts", 9, *keeps, *disk, *(("--log", folder / "log") if self.logs else ()))
 
     def __str__(self) -> str:
         return (f"Open MPI {self.version}, {self.mode}, compression {self.compress}, {self.servers} servers, {self.trainers} trainers, "
-                f"{self.standbys} standbys{' for all' if self.replacements else ''}{', logs' if self.logs else ''}, "
+                f"{self.standbys} standbys{' for all' if self.replacements else ''}{', logs' if self.logs else ''}"
+                f"{', rows on disk' if self.is_on_disk else ''}, "
                 f"{self.work}{' as a saved job' if self.is_saved else ''} {' '.join(self.args)}, "
                 f"{' '.join(map(str, self.keeps or ('no checkpoints',)))}; {'; '.join(map(str, self.mishaps))}")
 
