@@ -103,7 +103,7 @@ bool      tr_cold_was_moving(const tr_cold *cold, int64_t *key);
 void      tr_cold_settle(tr_cold *cold, bool is_hot);
 /* May this held record be indexed again? Not one from before a snapshot that is being read. */
 bool      tr_cold_may_put(const tr_cold *cold, uint32_t record);
-/* Bound the file. Records that are held and not indexed may get lost: `lost` is called for each of them, and for some that are dead. It
+/* Bound the file, some blocks in a call. Records that are held and not indexed may get lost: `lost` is called for each of them, and for some that are dead. It
  * returns whether the record was held. */
 tr_status tr_cold_tidy(tr_cold *cold, bool (*lost)(void *payload, int64_t key, uint32_t record), void *payload);
 

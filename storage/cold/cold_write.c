@@ -236,12 +236,12 @@ static uint32_t emptiest(const tr_cold *cold)
 
 tr_status tr_cold_tidy(tr_cold *cold, bool (*lost)(void *payload, int64_t key, uint32_t record), void *payload)
 {
-    enum { FEW = 4 };                                  /* blocks that need not be half full */
+    enum { FEW = 4, MOST = 64 };                       /* blocks that need not be half full; blocks of one call, so that it ends soon */
     const tidying t = {cold, lost, payload};
 
     TR_TRY(tr__cold_check_process(cold));
-    while (!cold->snapshot && cold->blocks - cold->free_count > FEW &&
-           (uint64_t)(cold->blocks - cold->free_count - FEW) * cold->per_block > 2 * tr_cold_count(cold)) {
+    for (int i = 0; i < MOST && !cold->snapshot && cold->blocks - cold->free_count > FEW &&
+           (uint64_t)(cold->blocks - cold->free_count - FEW) * cold->per_block > 2 * tr_cold_count(cold); i++) {
         const uint32_t block = emptiest(cold);
         if (cold->block[block].live)
             TR_TRY(tidy_block(&t, block));

@@ -80,7 +80,7 @@ static tr_status write_rows(tr_table *t, const uint32_t *slots, const tr_slot_ro
     return TR_OK;
 }
 
-enum { RARELY = 3 };
+enum { RARELY = 3, ROUNDS = 4 };
 
 /* A row with two, four or eight times as many updates as rows that become cold is looked at in every second, fourth or eighth round. So a
  * row that is used often stays through a pause, and a row that was used often once does not stay for ever. */
@@ -93,7 +93,8 @@ static bool is_passed_over(const tr__spill *s, const tr_slot_row *row)
     return s->rounds & ((1u << class) - 1);
 }
 
-/* The next slot whose row no call has used since the hand looked at it. *steps: slots that the hand may still pass. */
+/* The next slot whose row no call has used since the hand looked at it. *steps: slots that the hand may still pass; in its last two rounds it
+ * looks at all. */
 static uint32_t next_victim(const tr_table *t, uint64_t *steps)
 {
     enum { MANY = 1024 };
@@ -105,7 +106,8 @@ static uint32_t next_victim(const tr_table *t, uint64_t *steps)
         const tr_slot_row *row = tr__table_row(t, slot);
         s->rounds += slot < s->hand;
         s->hand = (uint64_t)slot + 1;
-        if (s->used[slot] == s->call || s->used[slot] == TR__PINNED || !(row->mark & TR_SLOT_LIVES) || is_passed_over(s, row))
+        if (s->used[slot] == s->call || s->used[slot] == TR__PINNED || !(row->mark & TR_SLOT_LIVES) ||
+            (*steps > 2 * used && is_passed_over(s, row)))
             continue;
         if (!s->used[slot]) {
             s->usual += ((row->mark & TR__TOUCHES) - s->usual) / MANY;
@@ -188,7 +190,7 @@ tr_status tr__spill_make_room(tr_table *t, uint64_t more)
 {
     tr__spill     *s = t->spill;
     const uint64_t hot = tr_slots_count(t->slots), most = most_rows(t);
-    uint64_t       steps = (2 << RARELY) * (uint64_t)tr_slots_used(t->slots);
+    uint64_t       steps = ROUNDS * (uint64_t)tr_slots_used(t->slots);
 
     if (hot + more <= most)
         return TR_OK;
