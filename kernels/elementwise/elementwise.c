@@ -6,11 +6,15 @@
  * X may be selected rows where Y is one number: products and quotients are then taken of the rows held. */
 #ifndef T
 
+#include <string.h>
+
 #include "kernels/math/arrays/elementwise.h"
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "framework/gradients/grad_second.h"
 #include "framework/operators/op.h"
+#include "framework/tensors/half.h"
+#include "kernels/math/arrays/reduce.h"
 #include "kernels/elementwise/broadcast.h"
 #include "kernels/base/check.h"
 #include "kernels/base/selected_rows.h"
@@ -57,6 +61,35 @@ static tr_cut counts(const tr_run *io)
 
 #include "kernels/math/tools/each_number.h"
 
+/* -- gradients of sums in 16 bits ------------------------------------------------------------- */
+
+/* Where Y is a row: dX has Out's bits, and the columns of dY are added up from them. Anything else is upcast. */
+static tr_status sum_grad(const tr_run *io, bool negates)
+{
+    const tr_tensor *dout = io->in[GDOUT];
+    tr_tensor       *dx = io->out[GDX], *dy = io->out[GDY];
+    const tr_cut     c = counts(io);
+    float           *sums;
+    const bool       is_row = c.pre != 1 && c.n != 1 && c.post == 1;
+
+    if (!is_row || !dy || (dy->dtype != TR_FP32 && dy->dtype != dout->dtype) || (dx && dx->dtype != dout->dtype))
+        return tr__run_upcast(io);
+    sums = dy->data;
+    if (dy->dtype != TR_FP32)
+        TR_TRY(tr_run_scratch((void **)&sums, io, (size_t)c.n * sizeof *sums));
+    tr_sum_columns_of_half(sums, dout->data, dout->dtype, c.pre, c.n);
+    for (int64_t i = 0; i < c.n && negates; i++)
+        sums[i] = -sums[i];
+    if (dy->dtype != TR_FP32)
+        tr__half_of_floats(dy->data, sums, dy->dtype, c.n);
+    if (dx && dx->data != dout->data)
+        memcpy(dx->data, dout->data, (size_t)tr_tensor_bytes(dout));
+    return TR_OK;
+}
+
+static tr_status elementwise_add_grad_half(const tr_run *io) { return sum_grad(io, false); }
+static tr_status elementwise_sub_grad_half(const tr_run *io) { return sum_grad(io, true); }
+
 /* -- from function to operator ---------------------------------------------------------------- */
 
 #define KERNEL(name, op, type) \
@@ -76,22 +109,23 @@ static tr_cut counts(const tr_run *io)
     TR_REGISTER_OP(name, .locality = TR_POINTWISE, .proto = &name##_proto, .infer = infer_fn, .kernels = kernel_table, \
                    .inplace = {{X, OUT}, {Y, OUT}}, .inplace_count = 2, .is_itemwise = true, ##__VA_ARGS__);
 
-/* READ is TR_IN where the gradient reads the data of X and Y, TR_IN_SHAPE where it does not. COPIES: how many gradients are Out's. */
-#define GRADIENT(name, READ, COPIES, ...)                                                                   \
+/* READ is TR_IN where the gradient reads the data of X and Y, TR_IN_SHAPE where it does not. COPIES: how many gradients are Out's. HALF: the
+ * kernel of 16 bits. */
+#define GRADIENT(name, READ, COPIES, HALF, ...)                                                                   \
     static const tr_grad_rule name##_rule = {                                                       \
         .op = #name "_grad", .reads = {READ(X), READ(Y), TR_DOUT(OUT)}, .makes = {TR_DIN(X), TR_DIN(Y)}, \
         ##__VA_ARGS__                                                                               \
     };                                                                                              \
     TR_REGISTER_OP(name##_grad, .grad_of = &tr_op_record_##name,                                    \
-                   .kernels = TR_FLOAT_KERNELS(name##_grad),                                        \
+                   .kernels = {{[TR_FP32] = name##_grad_f32, [TR_FP64] = name##_grad_f64, [TR_BF16] = HALF, [TR_FP16] = HALF}}, \
                    .inplace = {{GDOUT, GDX}}, .inplace_count = 1,                                   \
                    .copies = {{GDOUT, GDX}, {GDOUT, GDY}}, .copy_count = COPIES, .is_itemwise = true);
 
-#define NUMBER_OPERATOR(name, op, formula, infer_fn, READ, COPIES, ...)                             \
+#define NUMBER_OPERATOR(name, op, formula, infer_fn, READ, COPIES, HALF, ...)                         \
     FLOAT_KERNELS(name, op) INT_KERNELS(name, op) GRAD_KERNELS(name, op)                            \
     PROTO(name, formula)                                                                            \
     TR_DECLARE_OP(name);                                                                            \
-    GRADIENT(name, READ, COPIES, ##__VA_ARGS__)                                                             \
+    GRADIENT(name, READ, COPIES, HALF, ##__VA_ARGS__)                                                             \
     OPERATOR(name, TR_NUMBER_KERNELS(name), infer_fn, .grad = &name##_rule)
 
 /* dX = dOut / Y, and dY = -dOut X / Y^2 as the gradient of a product with -X / Y^2, which adds up what was broadcast. */
@@ -125,14 +159,14 @@ static tr_status choose_back(tr_composite *c, double sign)
 static tr_status largest_back(tr_composite *c)  { return choose_back(c, 1); }
 static tr_status smallest_back(tr_composite *c) { return choose_back(c, -1); }
 
-NUMBER_OPERATOR(elementwise_add, ADD, "Out = X + Y", infer, TR_IN_SHAPE, 2, .second = tr__second_linear)
-NUMBER_OPERATOR(elementwise_sub, SUB, "Out = X - Y", infer, TR_IN_SHAPE, 1, .second = tr__second_linear)
-NUMBER_OPERATOR(elementwise_mul, MUL, "Out = X * Y", infer_scaling, TR_IN, 0, .second = tr__second_bilinear)
+NUMBER_OPERATOR(elementwise_add, ADD, "Out = X + Y", infer, TR_IN_SHAPE, 2, elementwise_add_grad_half, .second = tr__second_linear)
+NUMBER_OPERATOR(elementwise_sub, SUB, "Out = X - Y", infer, TR_IN_SHAPE, 1, elementwise_sub_grad_half, .second = tr__second_linear)
+NUMBER_OPERATOR(elementwise_mul, MUL, "Out = X * Y", infer_scaling, TR_IN, 0, tr__run_upcast, .second = tr__second_bilinear)
 NUMBER_OPERATOR(elementwise_div, DIV, "Out = X / Y; of integers cut towards 0, and 0 where Y is 0", infer_scaling,
-                TR_IN, 0, .second = tr__second_body, .body = divide_back)
-NUMBER_OPERATOR(elementwise_max, MAX, "Out = max(X, Y); where they are equal the gradient is Y's", infer, TR_IN, 0,
+                TR_IN, 0, tr__run_upcast, .second = tr__second_body, .body = divide_back)
+NUMBER_OPERATOR(elementwise_max, MAX, "Out = max(X, Y); where they are equal the gradient is Y's", infer, TR_IN, 0, tr__run_upcast,
                 .second = tr__second_body, .body = largest_back)
-NUMBER_OPERATOR(elementwise_min, MIN, "Out = min(X, Y); where they are equal the gradient is Y's", infer, TR_IN, 0,
+NUMBER_OPERATOR(elementwise_min, MIN, "Out = min(X, Y); where they are equal the gradient is Y's", infer, TR_IN, 0, tr__run_upcast,
                 .second = tr__second_body, .body = smallest_back)
 
 FLOAT_KERNELS(elementwise_pow, POW)
@@ -156,7 +190,7 @@ static tr_status power_back(tr_composite *c)
     return tr_composite_add(c, "elementwise_add_grad(X=X, Y=Y, Out@GRAD=weighted) {axis=%d} -> Y@GRAD=Y@GRAD", axis);
 }
 
-GRADIENT(elementwise_pow, TR_IN, 0, .second = tr__second_body, .body = power_back)
+GRADIENT(elementwise_pow, TR_IN, 0, tr__run_upcast, .second = tr__second_body, .body = power_back)
 OPERATOR(elementwise_pow, TR_FLOAT_KERNELS(elementwise_pow), infer, .grad = &elementwise_pow_rule)
 
 #define TR_INT_KERNELS(name) {{[TR_INT32] = name##_i32, [TR_INT64] = name##_i64}}

@@ -6,7 +6,10 @@
 #ifndef T
 #include "kernels/math/arrays/reduce.h"
 
+#include <string.h>
+
 #include "framework/base/compiler.h"
+#include "framework/tensors/half.h"
 #include "framework/threads/threadpool.h"
 #include "kernels/math/arrays/row_sums.h"
 #include "kernels/math/tools/fetch.h"
@@ -73,6 +76,8 @@ typedef struct {
     int64_t     pre, n, post, strips, groups;
     T          *partial;                                     /* [groups][pre][post] */
     NAME(wide) *chunk;
+    const uint16_t *half;                                    /* instead of x: of this type */
+    tr_dtype        half_type;
 } NAME(job);
 
 /* -- rows --------------------------------------------------------------------------------------------------------- */
@@ -250,6 +255,23 @@ static void NAME(reduce_strip)(tr_reduce op, T *out, const T *x, int64_t rows, i
     }
 }
 
+#if T_IS_F32
+/* reduce_strip's sums, of numbers that become floats row by row. */
+static void half_strip(float *out, const uint16_t *x, tr_dtype half, int64_t rows, int64_t stride, int64_t cols)
+{
+    float block[BLOCK_COLS], row[BLOCK_COLS];
+    memset(out, 0, (size_t)cols * sizeof *out);
+    for (int64_t r = 0; r < rows; r += BLOCK_ROWS) {
+        memset(block, 0, sizeof block);
+        for (int64_t i = r; i < least(r + BLOCK_ROWS, rows); i++) {
+            tr__floats_of_half(row, x + i * stride, half, cols);
+            take_rows_f32(TR_REDUCE_SUM, block, row, 1, cols, cols);
+        }
+        take_rows_f32(TR_REDUCE_SUM, out, block, 1, cols, cols);
+    }
+}
+#endif
+
 /* Task (i, strip, group): of x[i], some columns, of these some rows. */
 static void NAME(columns_range)(void *payload, int64_t begin, int64_t end)
 {
@@ -259,8 +281,14 @@ static void NAME(columns_range)(void *payload, int64_t begin, int64_t end)
         const int64_t left = strip * BLOCK_COLS, cols = j->post - left < BLOCK_COLS ? j->post - left : BLOCK_COLS;
         int64_t       top, bottom;
         tr_slice_range(&top, &bottom, j->n, BLOCK_ROWS, j->groups, group);
-        NAME(reduce_strip)(j->op, j->partial + (group * j->pre + i) * j->post + left,
-                           j->x + (i * j->n + top) * j->post + left, bottom - top, j->post, cols);
+        T            *sums = j->partial + (group * j->pre + i) * j->post + left;
+        const int64_t at = (i * j->n + top) * j->post + left;
+#if T_IS_F32
+        if (j->half)
+            half_strip(sums, j->half + at, j->half_type, bottom - top, j->post, cols);
+        else
+#endif
+            NAME(reduce_strip)(j->op, sums, j->x + at, bottom - top, j->post, cols);
     }
 }
 
@@ -290,6 +318,15 @@ static void NAME(reduce_columns)(NAME(job) *j)
     tr_parallel_range(tasks * groups, 1 + MIN_WORK * groups / at_least_one(j->n * cols), NAME(columns_range), j);
     NAME(join_groups)(j);
 }
+
+#if T_IS_F32
+void tr_sum_columns_of_half(float *out, const uint16_t *x, tr_dtype half, int64_t rows, int64_t cols)
+{
+    job_f32 j = {.op = TR_REDUCE_SUM, .out = out, .half = x, .half_type = half, .pre = 1, .n = rows, .post = cols};
+    if (cols > 0)
+        reduce_columns_f32(&j);
+}
+#endif
 
 void NAME(tr_reduce_apply)(tr_reduce op, T *out, const T *x, int64_t pre, int64_t n, int64_t post)
 {

@@ -23,6 +23,9 @@ static inline bool tr_reduce_is_sum(tr_reduce op)
 void tr_reduce_all(uint8_t *out, const uint8_t *x, int64_t pre, int64_t n, int64_t post);
 void tr_reduce_any(uint8_t *out, const uint8_t *x, int64_t pre, int64_t n, int64_t post);
 
+/* out[k] = the sum of column k of a matrix that is stored in 16 bits: the bits of tr_reduce_apply_f32 for the same numbers. */
+void tr_sum_columns_of_half(float *out, const uint16_t *x, tr_dtype half, int64_t rows, int64_t cols);
+
 #define TR_TEMPLATE "kernels/math/arrays/reduce.h"
 #include "kernels/math/tools/each_number.h"
 

@@ -4,6 +4,7 @@
  *   T              float, double, int32_t, int64_t
  *   NAME(x)        x_f32, x_f64, x_i32, x_i64
  *   T_IS_FLOATING  1, 1, 0, 0
+ *   T_IS_F32       1, 0, 0, 0
  *   T_MAX, T_MIN   the largest and the smallest value; infinities for floating types */
 #ifdef T
 #error "each_number.h within a template"
@@ -19,9 +20,12 @@
 
 #define T float
 #define NAME(x) x##_f32
+#define T_IS_F32 1
 #include TR_TEMPLATE
 #undef T
 #undef NAME
+#undef T_IS_F32
+#define T_IS_F32 0
 
 #define T double
 #define NAME(x) x##_f64
@@ -54,5 +58,6 @@
 #undef T_MAX
 #undef T_MIN
 
+#undef T_IS_F32
 #undef T_IS_FLOATING
 #undef TR_TEMPLATE

@@ -2,6 +2,7 @@
 #ifndef T
 #include "kernels/math/arrays/reduce.h"
 
+#include "framework/tensors/half.h"
 #include "kernels/math/arrays/row_sums.h"
 #include "tests/kernels/math/check.h"
 
@@ -56,12 +57,34 @@ static void integers_reduce_exactly(void **state)
 
 #include "kernels/math/tools/each_float.h"
 
+static void columns_of_16_bits_have_the_sums_of_the_same_floats(void **state)
+{
+    static const int64_t sizes[][2] = {{0, 3}, {1, 5}, {127, 17}, {130, 256}, {3000, 300}, {20000, 3}};      /* rows, columns */
+
+    (void)state;
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (tr_dtype half = TR_FP16; half <= TR_BF16; half += TR_BF16 - TR_FP16) {
+            const int64_t rows = sizes[s][0], cols = sizes[s][1], n = rows * cols;
+            float        *x = random_f32(n + 1, 1, -1, 1), *sums = random_f32(2 * cols, 1, -1, 1);
+            uint16_t     *bits = malloc((size_t)(n + 1) * sizeof *bits);
+            tr__half_of_floats(bits, x, half, n);
+            tr__floats_of_half(x, bits, half, n);
+            tr_reduce_apply_f32(TR_REDUCE_SUM, sums, x, 1, rows, cols);
+            tr_sum_columns_of_half(sums + cols, bits, half, rows, cols);
+            assert_memory_equal(sums, sums + cols, (size_t)cols * sizeof *sums);
+            free(bits);
+            free(sums);
+            free(x);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flags_reduce),   cmocka_unit_test(integers_reduce_exactly), BOTH(reductions_match),
         BOTH(gradients_match),            BOTH(positions_are_those_of_the_first),    BOTH(top_k_sorts),
         BOTH(whole_sums_match),           BOTH(large_sums_keep_their_digits),       BOTH(rows_have_the_same_sums_together_and_alone),
+        cmocka_unit_test(columns_of_16_bits_have_the_sums_of_the_same_floats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
