@@ -68,8 +68,8 @@ typedef tr_status (*tr_cold_row_fn)(void *payload, uint32_t record, const tr_slo
 tr_status tr_cold_fetch(tr_cold *cold, const int64_t *keys, const uint32_t *slots, int64_t n, tr_cold_row_fn each, void *payload);
 /* Begin to read what tr_cold_fetch will want. Without this call, or without memory for so many, it reads the records itself. */
 tr_status tr_cold_expect(tr_cold *cold, const int64_t *keys, const uint32_t *slots, int64_t n);
-/* Call `each` for the rows of one shard. `since`: rows that no update after it has touched may be left out, and their blocks are not read; 0:
- * all. */
+/* Call `each` for the rows of one shard. `since`: rows that no update after it has touched may be left out, and their blocks are not read;
+ * 0: all. */
 tr_status tr_cold_each_of_shard(tr_cold *cold, uint32_t shard, uint32_t since, tr_cold_row_fn each, void *payload);
 
 /* -- ages: what memory has of each record besides the index, 8 bytes. They come and go with the records -- */
@@ -103,8 +103,8 @@ bool      tr_cold_was_moving(const tr_cold *cold, int64_t *key);
 void      tr_cold_settle(tr_cold *cold, bool is_hot);
 /* May this held record be indexed again? Not one from before a snapshot that is being read. */
 bool      tr_cold_may_put(const tr_cold *cold, uint32_t record);
-/* Bound the file, some blocks in a call. Records that are held and not indexed may get lost: `lost` is called for each of them, and for some that are dead. It
- * returns whether the record was held. */
+/* Bound the file, some blocks in a call. Records that are held and not indexed may get lost: `lost` is called for each of them, and for some
+ * that are dead. It returns whether the record was held. */
 tr_status tr_cold_tidy(tr_cold *cold, bool (*lost)(void *payload, int64_t key, uint32_t record), void *payload);
 
 /* -- a snapshot: the records that are indexed now, read by another thread while rows come and go -- */
@@ -112,6 +112,6 @@ tr_status tr_cold_tidy(tr_cold *cold, bool (*lost)(void *payload, int64_t key, u
 tr_status tr_cold_snapshot_begin(tr_cold *cold);
 /* The reader has finished. Without a snapshot the call does nothing. */
 void      tr_cold_snapshot_end(tr_cold *cold);
-/* By the reader, once for each shard. The first call sorts all rows by shards, and needs as much room on the disk again. `since`: the same in
- * all calls. */
+/* By the reader, once for each shard. The first call sorts all rows by shards, and needs as much room on the disk again. `since`: the same
+ * in all calls. */
 tr_status tr_cold_snapshot_each(tr_cold *cold, uint32_t shard, uint32_t since, tr_cold_row_fn each, void *payload);

@@ -18,7 +18,8 @@ tr_status tr__cold_write_at(tr_cold *cold, int file, const char *from, uint64_t 
         if (put < 0 && errno == EINTR)
             continue;
         if (put <= 0)
-            return tr_fail(TR_EIO, "cannot write cold rows in folder '%s': %s. No row is lost", cold->folder, strerror(put < 0 ? errno : ENOSPC));
+            return tr_fail(TR_EIO, "cannot write cold rows in folder '%s': %s. No row is lost", cold->folder,
+                           strerror(put < 0 ? errno : ENOSPC));
         done += (uint64_t)put;
     }
     return TR_OK;

@@ -1,7 +1,7 @@
 /* table_cool.c - which rows of a table with a spill folder become cold, and when.
  *
- * A clock hand goes over the slots: a row that no call has used since the hand looked at it becomes cold. If it has changed since it was read
- * from disk, it is appended to the log. Otherwise its record on disk is used again.
+ * A clock hand goes over the slots: a row that no call has used since the hand looked at it becomes cold. If it has changed since it was
+ * read from disk, it is appended to the log. Otherwise its record on disk is used again.
  *
  * What must stay true: rows become cold in tr__spill_make_room and tr__spill_keep_to_memory alone. Neither touches rows of the present
  * call, nor those of the last update before it is final. */
@@ -93,8 +93,8 @@ static bool is_passed_over(const tr__spill *s, const tr_slot_row *row)
     return s->rounds & ((1u << class) - 1);
 }
 
-/* The next slot whose row no call has used since the hand looked at it. *steps: slots that the hand may still pass; in its last two rounds it
- * looks at all. */
+/* The next slot whose row no call has used since the hand looked at it. *steps: slots that the hand may still pass; in its last two rounds
+ * it looks at all. */
 static uint32_t next_victim(const tr_table *t, uint64_t *steps)
 {
     enum { MANY = 1024 };
