@@ -81,23 +81,36 @@ static tr_status want_shard(tr_cold *cold, uint32_t shard, uint32_t since, uint6
     return status;
 }
 
-static tr_status sort(tr_cold *cold, uint32_t since)
+tr_status tr_cold_snapshot_put(tr_cold *cold, uint32_t shard, const void *rows, uint64_t bytes)
 {
-    const uint32_t blocks = cold->snapshot->blocks;
-    uint64_t      *wanted = calloc((uint64_t)blocks * cold->per_block / 64 + 1, sizeof *wanted);
-    tr_status      status = wanted ? TR_OK : tr_fail(TR_ENOMEM, "cold rows: no memory to mark the records of %u blocks", blocks);
+    if (!cold->snapshot->sorted)
+        TR_TRY(tr__cold_sorted_new(&cold->snapshot->sorted, cold));
+    return tr__cold_sorted_put(cold, cold->snapshot->sorted, shard, rows, bytes);
+}
+
+tr_status tr_cold_snapshot_sort(tr_cold *cold, uint32_t since)
+{
+    tr__cold_snapshot *s = cold->snapshot;
+    uint64_t          *wanted = calloc((uint64_t)s->blocks * cold->per_block / 64 + 1, sizeof *wanted);
+    tr_status          status = wanted ? TR_OK : tr_fail(TR_ENOMEM, "cold rows: no memory to mark the records of %u blocks", s->blocks);
 
     for (uint32_t i = 0; i < cold->config.shard_count && status == TR_OK; i++)
         status = want_shard(cold, cold->config.first_shard + i, since, wanted);
+    if (status == TR_OK && !s->sorted)
+        status = tr__cold_sorted_new(&s->sorted, cold);
     if (status == TR_OK)
-        status = tr__cold_sort(&cold->snapshot->sorted, cold, wanted, blocks);
+        status = tr__cold_sort(cold, s->sorted, wanted, s->blocks);
+    s->is_sorted = status == TR_OK;
     free(wanted);
     return status;
 }
 
-tr_status tr_cold_snapshot_each(tr_cold *cold, uint32_t shard, uint32_t since, tr_cold_row_fn each, void *payload)
+bool tr_cold_snapshot_is_sorted(const tr_cold *cold)
 {
-    if (!cold->snapshot->sorted)
-        TR_TRY(sort(cold, since));
+    return cold->snapshot->is_sorted;
+}
+
+tr_status tr_cold_snapshot_each(tr_cold *cold, uint32_t shard, tr_cold_row_fn each, void *payload)
+{
     return tr__cold_sorted_each(cold, cold->snapshot->sorted, shard, each, payload);
 }

@@ -1,4 +1,4 @@
-/* cold_sorted.c - records sorted by shards, for a reader who wants all of them, one shard after the other.
+/* cold_sorted.c - rows sorted by shards, for a reader who wants all of them, one shard after the other.
  *
  * To read each record by itself would take a page of the disk for each row. Instead the blocks are read once, one after the other, and each
  * record is appended to the chunk of its shard. Full chunks go to a file without a name, many at a time. So each row is read, written and
@@ -145,22 +145,38 @@ static tr_status put_blocks(tr_cold *cold, tr__cold_sorted *sorted, const uint64
     return status;
 }
 
-tr_status tr__cold_sort(tr__cold_sorted **out, tr_cold *cold, const uint64_t *wanted, uint32_t blocks)
+tr_status tr__cold_sorted_new(tr__cold_sorted **out, const tr_cold *cold)
 {
     const uint32_t   shards = cold->config.shard_count;
     tr__cold_sorted *sorted = calloc(1, sizeof *sorted + shards * sizeof *sorted->part);
 
     if (!sorted)
         return no_memory();
-    *sorted = (tr__cold_sorted){.file = -1, .first_shard = cold->config.first_shard, .shard_count = shards};
-    tr_status status = put_blocks(cold, sorted, wanted, blocks);
-    if (status == TR_OK)
-        status = write_chunks(cold, sorted);
-    if (status == TR_OK)
-        *out = sorted;
-    else
-        tr__cold_sorted_free(sorted);
+    sorted->file = -1;
+    sorted->first_shard = cold->config.first_shard;
+    sorted->shard_count = shards;
+    *out = sorted;
+    return TR_OK;
+}
+
+tr_status tr__cold_sorted_put(tr_cold *cold, tr__cold_sorted *sorted, uint32_t shard, const void *rows, uint64_t bytes)
+{
+    const uint64_t stride = cold->config.stride;
+    char          *record = malloc(cold->record_bytes);
+    tr_status      status = record ? TR_OK : no_memory();
+
+    for (uint64_t at = 0; at < bytes && status == TR_OK; at += stride) {
+        tr__cold_lay(cold, record, TR__COLD_NONE, (const tr_slot_row *)(const void *)((const char *)rows + at));
+        status = put(cold, sorted, shard, record);
+    }
+    free(record);
     return status;
+}
+
+tr_status tr__cold_sort(tr_cold *cold, tr__cold_sorted *sorted, const uint64_t *wanted, uint32_t blocks)
+{
+    TR_TRY(put_blocks(cold, sorted, wanted, blocks));
+    return write_chunks(cold, sorted);
 }
 
 /* == one shard ====================================================================================== */

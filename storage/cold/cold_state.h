@@ -53,7 +53,8 @@ typedef struct tr__cold_snapshot {
     tr__cold_taken  shard[TR_SHARDS];
     bool            is_lost;          /* there was no memory to remember a record */
     uint32_t        blocks;           /* of the file at that moment */
-    tr__cold_sorted *sorted;          /* its records, from the reader's first call on */
+    tr__cold_sorted *sorted;          /* its rows, as far as the reader has put them there */
+    bool            is_sorted;        /* all are there */
 } tr__cold_snapshot;
 
 struct tr_cold {
@@ -116,6 +117,8 @@ tr_status tr__cold_begin_block(tr_cold *cold);
 void      tr__cold_free_block(tr_cold *cold, uint32_t block);
 /* Drop the records from a list whose rows no update after `since` can have touched; 0: none. Returns how many are left. */
 uint64_t  tr__cold_newer(const tr_cold *cold, uint32_t *records, uint64_t count, uint32_t since);
+/* Make a record of a row. */
+void      tr__cold_lay(const tr_cold *cold, char *to, uint32_t record, const tr_slot_row *row);
 /* The checksum of a record with its head. */
 uint32_t  tr__cold_checksum(const tr_cold *cold, const char *bytes);
 /* Check a record that was read. */
@@ -142,9 +145,12 @@ int       tr__cold_by_record(const void *a, const void *b);
 
 /* -- cold_sorted.c -- */
 
-/* Sort the records whose bits are set by shards. They lie in the first blocks of the file. */
-tr_status tr__cold_sort(tr__cold_sorted **out, tr_cold *cold, const uint64_t *wanted, uint32_t blocks);
+tr_status tr__cold_sorted_new(tr__cold_sorted **out, const tr_cold *cold);
 void      tr__cold_sorted_free(tr__cold_sorted *sorted);
+/* Add rows of one shard. */
+tr_status tr__cold_sorted_put(tr_cold *cold, tr__cold_sorted *sorted, uint32_t shard, const void *rows, uint64_t bytes);
+/* Add the records whose bits are set, which lie in the first blocks of the file. After this no row is added. */
+tr_status tr__cold_sort(tr_cold *cold, tr__cold_sorted *sorted, const uint64_t *wanted, uint32_t blocks);
 /* Call `each` for the rows of one shard. */
 tr_status tr__cold_sorted_each(const tr_cold *cold, const tr__cold_sorted *sorted, uint32_t shard, tr_cold_row_fn each, void *payload);
 

@@ -32,17 +32,23 @@ static tr_status write_bytes(tr_cold *cold, const char *from, uint64_t bytes, ui
     return TR_OK;
 }
 
-/* Lay a row into the tail's memory. */
-static void lay(tr_cold *cold, uint32_t at, const tr_slot_row *row)
+void tr__cold_lay(const tr_cold *cold, char *to, uint32_t record, const tr_slot_row *row)
 {
-    char         *to = cold->tail_bytes + at * cold->record_bytes;
-    tr__cold_head head = {0, cold->tail * cold->per_block + at};
+    tr__cold_head head = {0, record};
 
     memcpy(to, &head, sizeof head);
     memcpy(to + sizeof head, row, cold->config.stride);
     head.crc = tr__cold_checksum(cold, to);
     memcpy(to, &head, sizeof head);
-    tr__cold_note_age(cold, head.record, row);
+}
+
+/* Lay a row into the tail's memory. */
+static void lay(tr_cold *cold, uint32_t at, const tr_slot_row *row)
+{
+    const uint32_t record = cold->tail * cold->per_block + at;
+
+    tr__cold_lay(cold, cold->tail_bytes + at * cold->record_bytes, record, row);
+    tr__cold_note_age(cold, record, row);
 }
 
 /* Append as many rows as the tail has room for. */

@@ -62,7 +62,7 @@ tr_status tr_table_pack(const tr_table *table, uint32_t shard, void **out, uint6
 tr_status tr_table_pack_newer(const tr_table *table, uint32_t shard, uint32_t since, void **out, uint64_t *bytes)
 {
     TR_TRY(pack(table->slots, shard, since, out, bytes));
-    return tr__spill_pack(table, shard, since, false, out, bytes);
+    return tr__spill_pack(table, shard, since, out, bytes);
 }
 
 tr_status tr_table_pack_candidates(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
@@ -239,8 +239,9 @@ static tr_status read_shard(const tr_table *table, tr_slots_snapshot *snapshot, 
 
 tr_status tr_table_snapshot_read(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
 {
-    TR_TRY(read_shard(table, table->snapshot, table->stride, shard, out, bytes));
-    return tr__spill_pack(table, shard, table->has_changes ? table->changed_after : 0, true, out, bytes);
+    if (table->spill)
+        return tr__spill_snapshot_read(table, shard, table->has_changes ? table->changed_after : 0, out, bytes);
+    return read_shard(table, table->snapshot, table->stride, shard, out, bytes);
 }
 
 tr_status tr_table_snapshot_read_candidates(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)

@@ -50,21 +50,49 @@ static tr_status pack_row(void *payload, uint32_t record, const tr_slot_row *row
     return TR_OK;
 }
 
-tr_status tr__spill_pack(const tr_table *table, uint32_t shard, uint32_t since, bool of_snapshot, void **rows, uint64_t *bytes)
+static tr_status end_packing(const packing *p, tr_status status, void **rows, uint64_t *bytes)
 {
-    packing p = {*rows, *bytes, *bytes, table->stride, since};
-
-    if (!table->spill)
-        return TR_OK;
-    const tr_status status = (of_snapshot ? tr_cold_snapshot_each : tr_cold_each_of_shard)(table->spill->cold, shard, since, pack_row, &p);
-    *rows = p.rows;
-    *bytes = p.bytes;
+    *rows = p->rows;
+    *bytes = p->bytes;
     if (status == TR_OK)
         return TR_OK;
     free(*rows);
     *rows = NULL;
     *bytes = 0;
     return status;
+}
+
+tr_status tr__spill_pack(const tr_table *table, uint32_t shard, uint32_t since, void **rows, uint64_t *bytes)
+{
+    packing p = {*rows, *bytes, *bytes, table->stride, since};
+
+    if (!table->spill)
+        return TR_OK;
+    return end_packing(&p, tr_cold_each_of_shard(table->spill->cold, shard, since, pack_row, &p), rows, bytes);
+}
+
+/* The hot rows come first and quickly: their old contents take memory when they change before they are read. */
+static tr_status sort(const tr_table *t, uint32_t since)
+{
+    for (uint32_t i = 0; i < t->shard_count; i++) {
+        void    *rows = NULL;
+        uint64_t bytes = 0;
+        TR_TRY(tr_slots_snapshot_read(t->snapshot, t->first_shard + i, &rows, &bytes));
+        const tr_status status = tr_cold_snapshot_put(t->spill->cold, t->first_shard + i, rows, bytes);
+        free(rows);
+        TR_TRY(status);
+    }
+    return tr_cold_snapshot_sort(t->spill->cold, since);
+}
+
+tr_status tr__spill_snapshot_read(const tr_table *table, uint32_t shard, uint32_t since, void **rows, uint64_t *bytes)
+{
+    packing p = {.stride = table->stride, .since = since};
+
+    if (!tr_cold_snapshot_is_sorted(table->spill->cold))
+        TR_TRY(sort(table, since));
+    TR_TRY(tr_buffer_reserve(&p.rows, &p.capacity, 1, 1));
+    return end_packing(&p, tr_cold_snapshot_each(table->spill->cold, shard, pack_row, &p), rows, bytes);
 }
 
 tr_status tr__spill_snapshot(const tr_table *table)

@@ -147,7 +147,9 @@ uint64_t  tr__spill_rows(const tr_table *table);
 void      tr__spill_report(tr_table_report *report, const tr_table *table);
 
 /* Append the cold rows of a shard to packed rows, which are malloc'ed: those that an update after `since` touched; 0: all. On failure the
- * rows are freed. `of_snapshot`: those of the moment of the snapshot, by its reader. */
-tr_status tr__spill_pack(const tr_table *table, uint32_t shard, uint32_t since, bool of_snapshot, void **rows, uint64_t *bytes);
+ * rows are freed. */
+tr_status tr__spill_pack(const tr_table *table, uint32_t shard, uint32_t since, void **rows, uint64_t *bytes);
+/* By the reader of the snapshot: pack all rows of a shard that such an update touched, hot and cold ones. `since` is the same in all calls. */
+tr_status tr__spill_snapshot_read(const tr_table *table, uint32_t shard, uint32_t since, void **rows, uint64_t *bytes);
 tr_status tr__spill_snapshot(const tr_table *table);
 void      tr__spill_snapshot_end(const tr_table *table);
