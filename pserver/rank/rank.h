@@ -31,6 +31,7 @@ typedef struct tr__rank {
     tr_weak       *job;               /* that this rank is in, for executors: it ends with the job, and in a forked child */
     struct tr__saving *saving;        /* a server's part of checkpoints: rank_saving.h */
     struct tr__restoring *restoring;  /* of the one that the job goes on from: rank_restoring.h */
+    struct tr__pieces *pieces;        /* of the next update: rank_pieces.h */
     struct tr__moving *moving;        /* rows of tables into files, and out of them: rank_moving.h */
     tr__client_watch watch;
     tr__driver    *driver;            /* opaque */
@@ -51,7 +52,8 @@ typedef struct tr__rank {
 
     /* servers */
     int            server_index, trainer_count;  /* handed over with the core, or with the first update */
-    tr_server_program *program;       /* the owner's from has_update (or wants_frozen) to TR__APPLIED (or TR__FROZEN), else the driver's */
+    tr_server_program *program;       /* the owner's from a piece or has_update (or wants_frozen) to TR__APPLIED (or TR__FROZEN), else the
+                                       * driver's */
     tr_update      update;            /* asked for by the core; handed over by has_update */
     atomic_bool    has_update;
     tr_times       applied;           /* durations of updates */

@@ -9,6 +9,7 @@
 #include "pserver/rank/rank_core.h"
 #include "pserver/rank/rank_moving.h"
 #include "pserver/rank/rank_options.h"
+#include "pserver/rank/rank_pieces.h"
 #include "pserver/rank/rank_profile.h"
 #include "pserver/rank/rank_runlog.h"
 #include "pserver/rank/rank_restoring.h"
@@ -120,6 +121,7 @@ void tr__rank_init(tr__rank *rank, tr_role role, const tr_job_options *options, 
     rank->job = tr__weak_new(watch->self);
     rank->saving = tr__saving_new(rank);
     rank->restoring = tr__restoring_new(rank);
+    rank->pieces = tr__pieces_new(rank);
     rank->moving = tr__moving_new(rank);
     if (role != TR_ROLE_TRAINER)
         rank->program = tr_server_program_new(rank->job, &rank->applied);
@@ -130,6 +132,7 @@ void tr__rank_deinit(tr__rank *rank)
     tr__driver_free(rank->driver);
     tr__saving_free(rank->saving);
     tr__restoring_free(rank->restoring);
+    tr__pieces_free(rank->pieces);
     tr__moving_free(rank->moving);
     tr_trainer_meter_free(rank->meter);
     tr_server_program_free(rank->program);

@@ -6,6 +6,7 @@
 #include "pserver/rank/rank_commands.h"
 #include "pserver/rank/rank_moving.h"
 #include "pserver/rank/rank_options.h"
+#include "pserver/rank/rank_pieces.h"
 #include "pserver/rank/rank_restoring.h"
 #include "pserver/rank/rank_saving.h"
 #include "pserver/util/wake.h"
@@ -14,9 +15,11 @@
 
 static tr_status apply(tr__rank *rank)
 {
-    const tr_status status = tr_server_program_run(rank->program, &rank->update);
-    tr__command     command = {.head = {TR__APPLIED, .is_urgent = true}, .applied = {.status = status}};
+    tr_status status = tr__pieces_finish(rank->pieces);
 
+    if (status == TR_OK)
+        status = tr_server_program_run(rank->program, &rank->update);
+    tr__command command = {.head = {TR__APPLIED, .is_urgent = true}, .applied = {.status = status}};
     if (status != TR_OK)
         command.applied.why = tr__must_strdup(tr_error());
     atomic_store(&rank->has_update, false);
@@ -54,6 +57,7 @@ tr_status tr__rank_serve(tr__rank *rank)
 {
     for (;;) {
         const unsigned seen = atomic_load(&rank->bell);
+        tr__pieces_serve(rank->pieces);
         if (atomic_load(&rank->has_update))
             TR_TRY(apply(rank));
         TR_TRY(serve_frozen(rank));

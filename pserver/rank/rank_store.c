@@ -4,6 +4,7 @@
 #include "pserver/rank/rank_driver.h"
 #include "pserver/rank/rank_moving.h"
 #include "pserver/rank/rank_options.h"
+#include "pserver/rank/rank_pieces.h"
 #include "pserver/rank/rank_restoring.h"
 #include "pserver/rank/rank_saving.h"
 #include "pserver/util/wake.h"
@@ -18,6 +19,11 @@ void tr__rank_tell_applied(tr__driver *d, tr_status status)
     tr_server_applied(d->server, status);
 }
 
+static tr_status piece(void *worker, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad)
+{
+    return tr__pieces_put(((tr__driver *)worker)->rank->pieces, index, offset, bytes, grad);
+}
+
 /* Let the main thread run the program, while this thread moves messages and heartbeats. A very short program runs on this thread,
  * because waking the other thread would take as long. */
 static void apply(void *worker, const tr_update *update)
@@ -25,7 +31,7 @@ static void apply(void *worker, const tr_update *update)
     tr__driver *d = worker;
 
     d->rank->update = *update;
-    if (tr_server_program_is_quick(d->rank->program) && !update->set_count) {
+    if (tr_server_program_is_quick(d->rank->program) && !update->set_count && tr__pieces_are_done(d->rank->pieces)) {
         tr__rank_tell_applied(d, tr_server_program_run(d->rank->program, update));
         return;
     }
@@ -93,6 +99,7 @@ tr_store tr__rank_store(tr__driver *d, const tr_roster *roster, tr_server_duty d
     d->rank->server_index = server;
     d->rank->trainer_count = roster->trainers;
     store.worker = d;
+    store.piece = piece;
     store.apply = apply;
     store.restore = restore;
     store.fill = fill;

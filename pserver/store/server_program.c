@@ -372,6 +372,17 @@ static tr_status set_values(tr_server_program *sp, const tr_update *update)
     return TR_OK;
 }
 
+tr_status tr_server_program_piece(tr_server_program *sp, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad)
+{
+    if (!tr_update_plan_has_pieces(sp->plan, index))
+        return TR_OK;
+    const int64_t   from = tr__clock();
+    const tr_status status = tr_update_plan_piece(sp->plan, index, offset, bytes, grad);
+
+    sp->in_pieces += tr__clock() - from;
+    return status;
+}
+
 static tr_status run(tr_server_program *sp, const tr_update *update)
 {
     TR_TRY(set_values(sp, update));

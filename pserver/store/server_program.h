@@ -9,8 +9,8 @@
  *
  * In modes where a complete gradient is certain to be applied next (sync), blocks are computed piece by piece (update_plan.h).
  *
- * What must stay true: the driver (comm.h) commits, computes pieces and reads parameters. The thread that runs the program writes buffers
- * that no one reads yet. No piece is computed while it runs. */
+ * What must stay true: the driver (comm.h) commits and reads parameters. The thread that computes pieces or runs the program writes buffers
+ * that no one reads yet. No piece is computed while the program runs, and one piece is computed at a time. */
 #pragma once
 
 #include "framework/base/weak.h"
@@ -30,6 +30,8 @@ tr_server_program *tr_server_program_new(tr_weak *job, tr_times *applied);
 void               tr_server_program_free(tr_server_program *sp);
 /* Does tr_server_program_run take no more than some tens of microseconds? */
 bool               tr_server_program_is_quick(const tr_server_program *sp);
+/* As tr_store.piece; the piece is computed before this returns. */
+tr_status          tr_server_program_piece(tr_server_program *sp, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad);
 /* Compute the parts of one update that were not computed as pieces. `update`: the argument of tr_store.apply. */
 tr_status          tr_server_program_run(tr_server_program *sp, const tr_update *update);
 /* Between updates, on the thread that runs the program: keep the present state until the thaw. The core reads it by tr_store. */

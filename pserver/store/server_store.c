@@ -229,19 +229,6 @@ static void counts(void *self, uint32_t number)
 
 /* == work ======================================================================================== */
 
-static tr_status piece(void *self, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad)
-{
-    tr_server_program *sp = self;
-
-    if (!tr_update_plan_has_pieces(sp->plan, index))
-        return TR_OK;
-    const int64_t   from = tr__clock();
-    const tr_status status = tr_update_plan_piece(sp->plan, index, offset, bytes, grad);
-
-    sp->in_pieces += tr__clock() - from;
-    return status;
-}
-
 static void commit(void *self, const tr_commit *what, bool is_update)
 {
     tr_server_program *sp = self;
@@ -288,7 +275,6 @@ tr_store tr_server_store(tr_server_program *sp, const tr_server_part *part)
         .set_replica_rank = set_replica_rank,
         .replica_rank = replica_rank,
         .counts = counts,
-        .piece = piece,
         .commit = commit,
         .frozen_value = frozen_value,
         .frozen_rows = frozen_rows,

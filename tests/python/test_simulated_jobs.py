@@ -13,14 +13,15 @@ from job_support import SCRIPT, environment, results
 from simulated_jobs import Ended, simulate
 
 pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
-# Servers exchange sums in every step; rows of a table and sparse gradients.
+# Servers exchange sums in every step; rows of a table and sparse gradients; parameters of several chunks, which two threads update.
 NETS = {"clip": ("--optimizer", "adam", "--clip", 0.2), "table": ("--optimizer", "momentum", "--clip", 0.2, "--table"),
-        "sparse": ("--optimizer", "adam", "--sparse")}
+        "sparse": ("--optimizer", "adam", "--sparse"), "large": ("--optimizer", "adam", "--width", 20000)}
 SEEDS = int(os.environ.get("TRIREME_SIMULATED_JOBS", "12"))
 
 
 def run(servers: int, trainers: int, *args: object, seed: int, **how: object) -> Ended:
-    return simulate(servers, trainers, "--steps", 12, *args, script=SCRIPT, env=environment(), seed=seed, **how)
+    return simulate(servers, trainers, "--steps", 12, *args, script=SCRIPT, env=environment(TRIREME_SERVER_THREADS="2"),
+                    seed=seed, **how)
 
 
 def test_a_seed_means_one_job_and_another_seed_another_one() -> None:

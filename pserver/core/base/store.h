@@ -88,10 +88,6 @@ typedef struct tr_store {
     void      (*counts)(void *self, uint32_t generation);
 
     /* == work ================================================================================== */
-    /* A piece of block `index`'s mean gradient, which is certain to be in the next update. The store may compute that part of the update
-     * now. Called for all pieces of all blocks before `apply`, or for none; for none where the update has `set`. NULL: the store does not
-     * compute in pieces. */
-    tr_status (*piece)(void *self, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad);
     /* Commit the settled steps; `is_update`: commit the applied update, too. The result must outlive the process. */
     void      (*commit)(void *self, const tr_commit *commit, bool is_update);
     /* Memory: the frozen values and rows. */
@@ -100,6 +96,10 @@ typedef struct tr_store {
 
     /* == work for another thread =============================================================== */
     void *worker;
+    /* A piece of block `index`'s mean gradient, which is certain to be in the next update. The store may compute that part of the update
+     * from now on, and at the latest in `apply`, which also reports a failure that comes later. Called for all pieces of all blocks before
+     * `apply`, or for none; for none where the update has `set`. NULL: the store does not compute in pieces. */
+    tr_status (*piece)(void *worker, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad);
     /* Apply these gradients, and report it by tr_server_applied or tr_replica_applied, at once or later. */
     void      (*apply)(void *worker, const tr_update *update);
     /* Read this server's part of the checkpoint in the folder `path`, for a setup that goes on from it, and report it by

@@ -178,7 +178,7 @@ void tr_server_set_retry(tr_server *server, int64_t retry)
 
 static void compute_piece(tr_server *server, const tr_effect *effect)
 {
-    const tr_status status = server->store.piece(server->store.self, effect->block, effect->offset, effect->bytes, effect->grad);
+    const tr_status status = server->store.piece(server->store.worker, effect->block, effect->offset, effect->bytes, effect->grad);
 
     if (status != TR_OK)
         tr__server_fail(server, tr_context(status, "while %s computed update %llu",
