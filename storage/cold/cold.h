@@ -112,9 +112,10 @@ tr_status tr_cold_tidy(tr_cold *cold, bool (*lost)(void *payload, int64_t key, u
 tr_status tr_cold_snapshot_begin(tr_cold *cold);
 /* The reader has finished. Without a snapshot the call does nothing. */
 void      tr_cold_snapshot_end(tr_cold *cold);
-/* By the reader: first it may put in rows of a shard that are not cold; then all cold rows are sorted by shards, in large pieces, which needs
- * as much room on the disk again; then it reads shards. `since`: as above. A failure of the first two leaves the snapshot useless. */
+/* By the reader: first it may put in rows of a shard that are not cold; then all cold rows are sorted by shards, in large pieces, which
+ * needs as much room on the disk again; then it reads shards. `since`: as above. After a failure of the first two all reads of shards fail. */
 tr_status tr_cold_snapshot_put(tr_cold *cold, uint32_t shard, const void *rows, uint64_t bytes);
 tr_status tr_cold_snapshot_sort(tr_cold *cold, uint32_t since);
-bool      tr_cold_snapshot_is_sorted(const tr_cold *cold);
+/* Has the reader done none of these so far? */
+bool      tr_cold_snapshot_is_fresh(const tr_cold *cold);
 tr_status tr_cold_snapshot_each(tr_cold *cold, uint32_t shard, tr_cold_row_fn each, void *payload);

@@ -83,6 +83,7 @@ static tr_status want_shard(tr_cold *cold, uint32_t shard, uint32_t since, uint6
 
 tr_status tr_cold_snapshot_put(tr_cold *cold, uint32_t shard, const void *rows, uint64_t bytes)
 {
+    cold->snapshot->sorting = TR__COLD_BEGUN;
     if (!cold->snapshot->sorted)
         TR_TRY(tr__cold_sorted_new(&cold->snapshot->sorted, cold));
     return tr__cold_sorted_put(cold, cold->snapshot->sorted, shard, rows, bytes);
@@ -100,17 +101,19 @@ tr_status tr_cold_snapshot_sort(tr_cold *cold, uint32_t since)
         status = tr__cold_sorted_new(&s->sorted, cold);
     if (status == TR_OK)
         status = tr__cold_sort(cold, s->sorted, wanted, s->blocks);
-    s->is_sorted = status == TR_OK;
+    s->sorting = status == TR_OK ? TR__COLD_SORTED : TR__COLD_BEGUN;
     free(wanted);
     return status;
 }
 
-bool tr_cold_snapshot_is_sorted(const tr_cold *cold)
+bool tr_cold_snapshot_is_fresh(const tr_cold *cold)
 {
-    return cold->snapshot->is_sorted;
+    return cold->snapshot->sorting == TR__COLD_FRESH;
 }
 
 tr_status tr_cold_snapshot_each(tr_cold *cold, uint32_t shard, tr_cold_row_fn each, void *payload)
 {
+    if (cold->snapshot->sorting != TR__COLD_SORTED)
+        return tr_fail(TR_EIO, "cold rows in folder '%s': the rows of this moment could not be sorted", cold->folder);
     return tr__cold_sorted_each(cold, cold->snapshot->sorted, shard, each, payload);
 }

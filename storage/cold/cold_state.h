@@ -48,13 +48,20 @@ typedef struct tr__cold_taken {
 
 typedef struct tr__cold_sorted tr__cold_sorted;
 
+/* How far the reader of a snapshot has come. */
+typedef enum tr__cold_sorting {
+    TR__COLD_FRESH,
+    TR__COLD_BEGUN,                   /* or it has failed */
+    TR__COLD_SORTED,
+} tr__cold_sorting;
+
 typedef struct tr__cold_snapshot {
     pthread_mutex_t lock;             /* held while the index changes, and while the reader lists a shard */
     tr__cold_taken  shard[TR_SHARDS];
     bool            is_lost;          /* there was no memory to remember a record */
     uint32_t        blocks;           /* of the file at that moment */
     tr__cold_sorted *sorted;          /* its rows, as far as the reader has put them there */
-    bool            is_sorted;        /* all are there */
+    tr__cold_sorting sorting;
 } tr__cold_snapshot;
 
 struct tr_cold {

@@ -89,7 +89,7 @@ tr_status tr__spill_snapshot_read(const tr_table *table, uint32_t shard, uint32_
 {
     packing p = {.stride = table->stride, .since = since};
 
-    if (!tr_cold_snapshot_is_sorted(table->spill->cold))
+    if (tr_cold_snapshot_is_fresh(table->spill->cold))
         TR_TRY(sort(table, since));
     TR_TRY(tr_buffer_reserve(&p.rows, &p.capacity, 1, 1));
     return end_packing(&p, tr_cold_snapshot_each(table->spill->cold, shard, pack_row, &p), rows, bytes);

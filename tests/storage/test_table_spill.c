@@ -5,8 +5,10 @@
 #include "storage/table/table_state.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* Distinct keys; half of them from a part of the domain that is used often. */
 static int64_t choose_keys(int64_t *keys, uint64_t seed)
@@ -253,6 +255,37 @@ TEST(a_snapshot_of_large_shards_has_the_rows_of_its_moment)
 
 /* == failures =================================================================================== */
 
+TEST(a_disk_without_room_for_a_snapshot_costs_the_snapshot_alone)
+{
+    enum { SOME = 500, LARGE = 16000 };
+    const tr_table_config config = config_of(TR_FP32);
+    pair                  p = make_pair(&config, HOT);
+    static int64_t        keys[SOME];
+    struct rlimit         old;
+    void                 *rows = NULL;
+    uint64_t              bytes;
+
+    for (uint64_t i = 0; i < LARGE; i++) {
+        keys[i % SOME] = key_of_few_shards(i);
+        if (i % SOME == SOME - 1)
+            train(&p, keys, SOME, i);
+    }
+    EXPECT_OK(tr_table_snapshot(p.spilled, 0, 0));
+    getrlimit(RLIMIT_FSIZE, &old);
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){4096, old.rlim_max});
+    EXPECT_FAIL(TR_EIO, "in folder '/dev/shm'", tr_table_snapshot_read(p.spilled, 0, &rows, &bytes));
+    setrlimit(RLIMIT_FSIZE, &old);
+    EXPECT_FAIL(TR_EIO, "could not be sorted", tr_table_snapshot_read(p.spilled, 1, &rows, &bytes));
+    tr_table_snapshot_end(p.spilled);
+    train(&p, keys, SOME, 1);
+    expect_same_rows(&p, 0);
+    EXPECT_OK(tr_table_snapshot(p.spilled, 0, 0));
+    EXPECT_OK(tr_table_snapshot_read(p.spilled, 0, &rows, &bytes));
+    free(rows);
+    free_pair(&p);
+}
+
 TEST(a_folder_that_is_not_there_is_refused)
 {
     const tr_table_config  config = config_of(TR_FP32);
@@ -271,6 +304,7 @@ int main(void)
         cmocka_unit_test(rows_that_are_only_looked_up_are_not_written_again),
         cmocka_unit_test(a_snapshot_has_the_cold_rows_of_its_moment),
         cmocka_unit_test(a_snapshot_of_large_shards_has_the_rows_of_its_moment),
+        cmocka_unit_test(a_disk_without_room_for_a_snapshot_costs_the_snapshot_alone),
         cmocka_unit_test(a_folder_that_is_not_there_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
