@@ -122,59 +122,71 @@ static double request_small(int rank, char *buffer)
     return good(&s);
 }
 
-static void send_large(char *from, int to)
+static void send_large(char *from, int to, int in_flight)
 {
     MPI_Request request[CHUNKS];
 
     for (int i = 0; i < CHUNKS; i++) {
-        if (i >= IN_FLIGHT)
-            MPI_Wait(&request[i - IN_FLIGHT], MPI_STATUS_IGNORE);
+        if (i >= in_flight)
+            MPI_Wait(&request[i - in_flight], MPI_STATUS_IGNORE);
         MPI_Isend(from + (size_t)i * CHUNK, CHUNK, MPI_BYTE, to, 1, MPI_COMM_WORLD, &request[i]);
     }
-    MPI_Waitall(IN_FLIGHT, request + CHUNKS - IN_FLIGHT, MPI_STATUSES_IGNORE);
+    MPI_Waitall(in_flight, request + CHUNKS - in_flight, MPI_STATUSES_IGNORE);
     MPI_Recv(from, 0, MPI_BYTE, to, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* Into 16 buffers that stay in cache, from there added to `sum`; or straight into `sum`. */
-static void receive_large(float *sum, char *buffers, int from, int is_added)
+/* Into as many buffers, from there added to `sum`; or straight into `sum`. */
+static void receive_large(float *sum, char *buffers, int from, int is_added, int in_flight)
 {
     MPI_Request request[IN_FLIGHT];
 
-    for (int i = 0; i < CHUNKS + IN_FLIGHT; i++) {
-        char *const at = is_added ? buffers + (size_t)(i % IN_FLIGHT) * CHUNK : (char *)sum + (size_t)i * CHUNK;
-        if (i >= IN_FLIGHT) {
-            MPI_Wait(&request[i % IN_FLIGHT], MPI_STATUS_IGNORE);
+    for (int i = 0; i < CHUNKS + in_flight; i++) {
+        char *const at = is_added ? buffers + (size_t)(i % in_flight) * CHUNK : (char *)sum + (size_t)i * CHUNK;
+        if (i >= in_flight) {
+            MPI_Wait(&request[i % in_flight], MPI_STATUS_IGNORE);
             const float *part = (const float *)at;
-            float       *to = sum + (size_t)(i - IN_FLIGHT) * (CHUNK / 4);
+            float       *to = sum + (size_t)(i - in_flight) * (CHUNK / 4);
             for (int k = 0; is_added && k < CHUNK / 4; k++)
                 to[k] += part[k];
         }
         if (i < CHUNKS)
-            MPI_Irecv(at, CHUNK, MPI_BYTE, from, 1, MPI_COMM_WORLD, &request[i % IN_FLIGHT]);
+            MPI_Irecv(at, CHUNK, MPI_BYTE, from, 1, MPI_COMM_WORLD, &request[i % in_flight]);
     }
     MPI_Send(buffers, 0, MPI_BYTE, from, 2, MPI_COMM_WORLD);
 }
 
-/* Push and pull in turn, from and to memory of their own, as a job does. */
+static double lesser(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+/* Push and pull in turn, from and to memory of their own, as a job does. Few buffers stay in the second cache, and many hide a late
+ * receiver. Which is faster depends on the machine, so each is tried, and the best counts. */
 static void time_large(int rank, char *buffers, double *push, double *pull)
 {
-    static samples pushes, pulls;
+    static const int depths[] = {2, 4, IN_FLIGHT};
+    enum { DEPTHS = sizeof depths / sizeof *depths };
+    static samples pushes[DEPTHS], pulls[DEPTHS];
     float         *gradient = touched(LARGE), *parameter = touched(LARGE);
 
-    for (int i = 0; i < 2 * ROUNDS; i++) {
-        const int sender = i % 2 ? 0 : 1;
+    for (int i = 0; i < 2 * ROUNDS * DEPTHS; i++) {
+        const int sender = i % 2 ? 0 : 1, d = i / 2 % DEPTHS;
         if (rank == 1 && sender)
             renew(gradient, LARGE);
         MPI_Barrier(MPI_COMM_WORLD);
         const double from = now();
         if (rank == sender)
-            send_large((char *)(sender ? gradient : parameter), 1 - rank);
+            send_large((char *)(sender ? gradient : parameter), 1 - rank, depths[d]);
         else
-            receive_large(sender ? gradient : parameter, buffers, 1 - rank, sender);
-        note(sender ? &pushes : &pulls, now() - from);
+            receive_large(sender ? gradient : parameter, buffers, 1 - rank, sender, depths[d]);
+        note(sender ? &pushes[d] : &pulls[d], now() - from);
     }
-    *push = good(&pushes);
-    *pull = good(&pulls);
+    *push = good(&pushes[0]);
+    *pull = good(&pulls[0]);
+    for (int d = 1; d < DEPTHS; d++) {
+        *push = lesser(*push, good(&pushes[d]));
+        *pull = lesser(*pull, good(&pulls[d]));
+    }
     free(gradient);
     free(parameter);
 }
