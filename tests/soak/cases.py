@@ -62,6 +62,7 @@ class Case:
         if self.keeps and dice.random() < 0.5:
             self.keeps += ("--checkpoint-full-every", dice.randint(2, 6))      # chains of what has changed
         self.is_on_disk = self.work == "tables" and not self.mode.startswith("geo") and dice.random() < 0.5
+        self.server_threads = dice.choice([1, 1, 2])
 
     # -- what is trained: the arguments of a script of tests/python/jobs -----------------------------------------------
 
@@ -133,12 +134,13 @@ class Case:
         said = () if self.is_saved else ("--mode", self.mode, "--compress", self.compress)       # as the saved job does
         keeps = ("--checkpoint", folder / "checkpoints", *self.keeps) if self.keeps else ()
         disk = ("--table-memory", "20KB", "--table-spill", folder / "disk") if self.is_on_disk else ()
-        return (*said, "--standbys", self.standbys, "--restarts", 9, *keeps, *disk, *(("--log", folder / "log") if self.logs else ()))
+        logs = ("--log", folder / "log") if self.logs else ()
+        return (*said, "--standbys", self.standbys, "--server-threads", self.server_threads, "--restarts", 9, *keeps, *disk, *logs)
 
     def __str__(self) -> str:
         return (f"Open MPI {self.version}, {self.mode}, compression {self.compress}, {self.servers} servers, {self.trainers} trainers, "
                 f"{self.standbys} standbys{' for all' if self.replacements else ''}{', logs' if self.logs else ''}"
-                f"{', rows on disk' if self.is_on_disk else ''}, "
+                f"{', rows on disk' if self.is_on_disk else ''}, {self.server_threads} threads a server, "
                 f"{self.work}{' as a saved job' if self.is_saved else ''} {' '.join(self.args)}, "
                 f"{' '.join(map(str, self.keeps or ('no checkpoints',)))}; {'; '.join(map(str, self.mishaps))}")
 
