@@ -20,8 +20,9 @@ from collections.abc import Callable
 
 # Of each side: servers, trainers.
 SIDES = {"raw": (0, 2), "push": (1, 1), "sgd": (1, 1), "adam": (1, 1), "step": (1, 2), "overlap": (1, 1), "idle": (2, 2), "start": (2, 2),
-         "push-unseen": (1, 1), "overlap-unseen": (1, 1)}
+         "push-unseen": (1, 1), "overlap-unseen": (1, 1), "sgd-two": (1, 1), "adam-two": (1, 1), "overlap-two": (1, 1)}
 UNSEEN = "-unseen"                     # such a side does not look for NaN
+TWO = "-two"                           # its server has two threads
 Figures = dict[str, dict[str, float]]
 
 
@@ -44,10 +45,16 @@ ROWS: list[tuple[str, str, Callable[[Figures], float], Callable[[Figures], float
      0.8, False),
     ("16 MiB push + Adam, GB/s / slower of wire and memory", "adam", lambda f: f["adam"]["adam_GBps"], lambda f: bound(f["raw"], 7),
      0.8, False),
+    ("16 MiB push + SGD, two server threads, GB/s / slower of wire and memory", "sgd-two", lambda f: f["sgd-two"]["sgd_GBps"],
+     lambda f: bound(f["raw"], 3), 0.85, False),
+    ("16 MiB push + Adam, two server threads, GB/s / slower of wire and memory", "adam-two", lambda f: f["adam-two"]["adam_GBps"],
+     lambda f: bound(f["raw"], 7), 0.85, False),
     ("1 ms computing, ms / a step with 64 KB each way", "step", lambda f: f["step"]["compute_ms"], lambda f: f["step"]["step_ms"],
      0.95, False),
     ("8 layers of 2 MiB: a step, ms / the longer of computing and moving", "overlap", lambda f: f["overlap"]["step_ms"],
      lambda f: max(f["overlap"]["compute_ms"], f["overlap"]["moving_ms"]), 1.1, True),
+    ("8 layers of 2 MiB, two server threads: a step, ms / the longer of computing and moving", "overlap-two",
+     lambda f: f["overlap-two"]["step_ms"], lambda f: max(f["overlap-two"]["compute_ms"], f["overlap-two"]["moving_ms"]), 1.12, True),
     ("16 MiB push, GB/s / without looking for NaN", "push-unseen", lambda f: f["push"]["push_GBps"],
      lambda f: f["push-unseen"]["push_GBps"], 0.8, False),
     ("8 layers of 2 MiB: a step, ms / without looking for NaN", "overlap-unseen", lambda f: f["overlap"]["step_ms"],
@@ -70,15 +77,19 @@ exe.run(feed={"x": numpy.ones([4, 13], "float32")}, fetch_list=[loss])
 """
 
 
+def mode_of(side: str) -> str:
+    return side.removesuffix(UNSEEN).removesuffix(TWO)
+
+
 def run(mpirun: str, build: pathlib.Path, side: str) -> str:
     servers, trainers = SIDES[side]
     bench = str(build / "benchmarks" / "bench_transport")
-    ranks = ["-np", str(trainers), bench, side.removesuffix(UNSEEN)]
+    ranks = ["-np", str(trainers), bench, mode_of(side)]
     if servers and side != "start":
         ranks = ["-np", str(servers), str(build / "bin" / "trireme-pserver"), ":", *ranks]
     env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TRIREME_NUM_THREADS": "1",
            "TRIREME_TRANSPORT": str(build / "python" / "trireme" / "trireme_mpi.so"),
-           "TRIREME_ON_NAN": "ignore" if side.endswith(UNSEEN) else "stop"}
+           "TRIREME_ON_NAN": "ignore" if side.endswith(UNSEEN) else "stop", "TRIREME_SERVER_THREADS": "2" if side.endswith(TWO) else "1"}
     command = [mpirun, "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1", "--mca", "btl", "self,vader,tcp", *ranks]
     return subprocess.run(command, env=env, check=True, capture_output=True, text=True, timeout=120).stdout
 
