@@ -2,7 +2,6 @@
 #include "pserver/rank/rank_pieces.h"
 
 #include "framework/base/memory.h"
-#include "framework/threads/threadpool.h"
 #include "pserver/util/wake.h"
 
 #include <stdlib.h>
@@ -114,14 +113,11 @@ static bool take(piece *out, tr__pieces *p)
     return is_there;
 }
 
-/* Of two threads the communication thread is the second one. */
 static void compute(tr__pieces *p, const piece *one)
 {
     if (p->status != TR_OK)
         return;
-    const bool was_inside = tr__slice_enter(tr_num_threads() == 2);
     p->status = tr_server_program_piece(p->rank->program, one->block, one->offset, one->bytes, one->grad);
-    tr__slice_enter(was_inside);
     if (p->status != TR_OK)
         p->error = tr__must_strdup(tr_error());
 }
