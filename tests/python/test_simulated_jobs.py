@@ -15,12 +15,15 @@ from simulated_jobs import Ended, simulate
 pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
 # Servers exchange sums in every step; rows of a table and sparse gradients; parameters of several chunks, which two threads update.
 NETS = {"clip": ("--optimizer", "adam", "--clip", 0.2), "table": ("--optimizer", "momentum", "--clip", 0.2, "--table"),
+        "disk": ("--optimizer", "momentum", "--clip", 0.2, "--table"),
         "sparse": ("--optimizer", "adam", "--sparse"), "large": ("--optimizer", "adam", "--width", 20000)}
 SEEDS = int(os.environ.get("TRIREME_SIMULATED_JOBS", "12"))
 
 
-def run(servers: int, trainers: int, *args: object, seed: int, **how: object) -> Ended:
-    return simulate(servers, trainers, "--steps", 12, *args, script=SCRIPT, env=environment(TRIREME_SERVER_THREADS="2"),
+def run(servers: int, trainers: int, *args: object, seed: int, disk: Path | None = None, **how: object) -> Ended:
+    """``disk``: the folder where servers have most rows of their tables."""
+    on_disk = {"TRIREME_TABLE_MEMORY": "1000", "TRIREME_TABLE_SPILL": str(disk)} if disk else {}
+    return simulate(servers, trainers, "--steps", 12, *args, script=SCRIPT, env=environment(TRIREME_SERVER_THREADS="2", **on_disk),
                     seed=seed, **how)
 
 
@@ -51,7 +54,8 @@ def test_ranks_that_are_killed_at_any_moment_cost_no_bit(standbys_for: str, tmp_
         size = sum(shape) + standbys
         kills = [[(chance.randrange(size), chance.uniform(1, 150)) for _ in range(chance.choice((1, 1, 2)))] for _ in range(2)]
         out = tmp_path / f"{seed}.npz"
-        ended = run(*shape, *NETS[net], "--out", out, seed=seed, kills=kills, standbys=standbys, options=options)
+        ended = run(*shape, *NETS[net], "--out", out, seed=seed, kills=kills, standbys=standbys, options=options,
+                    disk=tmp_path if net == "disk" else None)
         said = f"seed {seed}, {shape}, {net}, kills {kills}:\n{ended.text}"
         assert ended.code == 0, said
         for name, value in results(out).items():
@@ -89,7 +93,7 @@ def test_ranks_that_are_killed_while_a_job_goes_on_from_a_checkpoint_cost_no_bit
         kills = [[(chance.randrange(servers + trainers + standbys), chance.uniform(1, 40))] for _ in range(2)]
         out = tmp_path / f"{seed}.npz"
         ended = run(servers, trainers, *NETS[net], "--out", out, seed=seed, kills=kills, standbys=standbys,
-                    options=("--checkpoint", folder, "--checkpoint-steps", 100, "--resume"))
+                    disk=tmp_path if net == "disk" else None, options=("--checkpoint", folder, "--checkpoint-steps", 100, "--resume"))
         said = f"seed {seed}, {servers} servers, {case}, kills {kills}:\n{ended.text}"
         assert ended.code == 0 and "going on from step 4" in ended.text and "chunk" in ended.text, said
         for name, value in results(out).items():
