@@ -198,17 +198,22 @@ void tr__cold_free_block(tr_cold *cold, uint32_t block)
 {
     cold->block[block] = (tr__cold_block){.life = cold->block[block].life + 1};
     cold->free[cold->free_count++] = block;
-    /* A file system that cannot give the room back keeps it for the next block. */
-    (void)!fallocate(cold->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)tr__cold_block_place(cold, block),
-                     (off_t)cold->block_bytes);
+    /* A file system that cannot give the room back keeps it for the next block. To a forked child it does not belong. */
+    if (cold->pid == getpid())
+        (void)!fallocate(cold->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)tr__cold_block_place(cold, block),
+                         (off_t)cold->block_bytes);
 }
 
 void tr_cold_clear(tr_cold *cold)
 {
-    tr_cold_snapshot_end(cold);
-    tr__cold_clear_index(cold);
+    if (cold->snapshot)
+        tr__cold_snapshot_clear(cold);
+    else
+        tr__cold_clear_index(cold);
     cold->tail = TR__COLD_NONE;
-    for (uint32_t i = 0; i < cold->blocks; i++)
-        if (cold->block[i].is_used)
+    for (uint32_t i = 0; i < cold->blocks; i++) {
+        cold->block[i].live = 0;
+        if (cold->block[i].is_used && !cold->block[i].is_old)
             tr__cold_free_block(cold, i);
+    }
 }

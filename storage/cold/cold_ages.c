@@ -42,6 +42,14 @@ static tr_status note_age(void *payload, uint32_t record, const tr_slot_row *row
     return TR_OK;
 }
 
+static tr_status note_all(tr_cold *cold)
+{
+    TR_TRY(tr__cold_reserve_ages(cold, cold->blocks));
+    for (uint32_t i = 0; i < cold->config.shard_count && tr_cold_count(cold); i++)
+        TR_TRY(tr_cold_each_of_shard(cold, cold->config.first_shard + i, 0, note_age, cold));
+    return TR_OK;
+}
+
 tr_status tr_cold_keep_ages(tr_cold *cold)
 {
     char path[TR_SEGMENT_NAME];
@@ -51,9 +59,12 @@ tr_status tr_cold_keep_ages(tr_cold *cold)
     if (cold->name)
         tr__cold_remove_ages(cold->name);              /* a process was killed while it read all records */
     TR_TRY(tr_segment_create_moving(&cold->ages, ages_name(path, cold->name), CONTENT, VERSION, limit()));
-    TR_TRY(tr__cold_reserve_ages(cold, cold->blocks));
-    for (uint32_t i = 0; i < cold->config.shard_count && tr_cold_count(cold); i++)
-        TR_TRY(tr_cold_each_of_shard(cold, cold->config.first_shard + i, 0, note_age, cold));
+    const tr_status status = note_all(cold);
+    if (status != TR_OK) {                             /* ages of some records are none: the next call reads all of them again */
+        tr_segment_free(cold->ages);
+        cold->ages = NULL;
+        return status;
+    }
     atomic_signal_fence(memory_order_seq_cst);
     tr__cold_notes_of(cold)->has_ages = 1;
     return TR_OK;

@@ -43,6 +43,45 @@ static bool was_there(const tr_cold *cold, uint32_t record)
     return cold->block[tr__cold_block_of(cold, record)].is_old;
 }
 
+void tr__cold_remember(tr_cold *cold, uint32_t shard, uint32_t record)
+{
+    tr__cold_taken *to = &cold->snapshot->shard[shard];
+
+    if (to->is_read || !was_there(cold, record))
+        return;
+    if (to->count == to->capacity) {
+        const uint64_t more = to->capacity ? 2 * to->capacity : 16;
+        uint32_t      *grown = realloc(to->records, more * sizeof *grown);
+        if (!grown) {
+            cold->snapshot->is_lost = true;
+            return;
+        }
+        to->records = grown;
+        to->capacity = more;
+    }
+    to->records[to->count++] = record;
+}
+
+void tr__cold_snapshot_clear(tr_cold *cold)
+{
+    uint32_t *list = NULL;
+    uint64_t  capacity = 0, count = 0;
+
+    pthread_mutex_lock(&cold->snapshot->lock);
+    for (uint32_t i = 0; i < cold->config.shard_count; i++) {
+        const uint32_t shard = cold->config.first_shard + i;
+        if (tr_tag_index_of_shard(&list, &capacity, &count, cold->index, shard) != TR_OK) {
+            cold->snapshot->is_lost = true;
+            break;
+        }
+        for (uint64_t at = 0; at < count; at++)
+            tr__cold_remember(cold, shard, list[at]);
+    }
+    tr__cold_clear_index(cold);
+    pthread_mutex_unlock(&cold->snapshot->lock);
+    free(list);
+}
+
 /* List the shard's records of that moment: those that the index still has, and those that were taken since. The lock is held. */
 static tr_status list_records(tr_cold *cold, uint32_t shard, uint32_t since, uint32_t **list, uint64_t *count)
 {

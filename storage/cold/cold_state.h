@@ -161,6 +161,13 @@ tr_status tr__cold_sort(tr_cold *cold, tr__cold_sorted *sorted, const uint64_t *
 /* Call `each` for the rows of one shard. */
 tr_status tr__cold_sorted_each(const tr_cold *cold, const tr__cold_sorted *sorted, uint32_t shard, tr_cold_row_fn each, void *payload);
 
+/* -- cold_snapshot.c -- */
+
+/* A record that is being taken out of the index: the reader has to find it if it has not read the shard yet. The lock is held. */
+void      tr__cold_remember(tr_cold *cold, uint32_t shard, uint32_t record);
+/* Remove all entries from the index. The reader finds the records of its moment. */
+void      tr__cold_snapshot_clear(tr_cold *cold);
+
 /* -- cold_ages.c -- */
 
 /* Attach to the ages that the notes say there are, or begin to keep them if the configuration says so. */

@@ -111,31 +111,11 @@ tr_status tr_cold_put(tr_cold *cold, int64_t key, uint32_t record)
     return status;
 }
 
-/* The reader of the snapshot has to find the record of a shard that it has not read yet. */
-static void remember(tr_cold *cold, int64_t key, uint32_t record)
-{
-    tr__cold_taken *to = &cold->snapshot->shard[tr_slots_shard(key)];
-
-    if (to->is_read || !cold->block[tr__cold_block_of(cold, record)].is_old)
-        return;
-    if (to->count == to->capacity) {
-        const uint64_t more = to->capacity ? 2 * to->capacity : 16;
-        uint32_t      *grown = realloc(to->records, more * sizeof *grown);
-        if (!grown) {
-            cold->snapshot->is_lost = true;
-            return;
-        }
-        to->records = grown;
-        to->capacity = more;
-    }
-    to->records[to->count++] = record;
-}
-
 void tr_cold_take(tr_cold *cold, int64_t key, uint32_t record)
 {
     lock(cold);
     if (cold->snapshot)
-        remember(cold, key, record);
+        tr__cold_remember(cold, tr_slots_shard(key), record);
     tr_tag_index_take(cold->index, key, record);
     unlock(cold);
 }
@@ -162,11 +142,12 @@ typedef struct tidying {
     void *payload;
 } tidying;
 
-/* Append the indexed records of a block again, and let the index lead there. */
+/* Append the indexed records of a block again, and let the index lead there. Held ones are dead from here on, also where this fails later:
+ * their owner has forgotten them. */
 static tr_status move_records(const tidying *t, uint32_t block, const char *bytes, const tr_slot_row **rows, uint32_t *to)
 {
     tr_cold      *cold = t->cold;
-    int64_t       count = 0, held = 0;
+    uint32_t      count = 0;
     tr__cold_head head;
 
     for (uint32_t i = 0; i < cold->per_block; i++) {
@@ -177,17 +158,17 @@ static tr_status move_records(const tidying *t, uint32_t block, const char *byte
         if (head.record != record)
             continue;                                  /* the block was not filled so far */
         if (!tr_tag_index_has(cold->index, row->key, record)) {
-            held += t->lost(t->payload, row->key, record);
+            cold->block[block].live -= t->lost(t->payload, row->key, record);
             continue;
         }
         TR_TRY(tr__cold_check_record(cold, record, at));
         rows[count++] = row;
     }
-    if (count + held != cold->block[block].live)
-        return tr_fail(TR_EFORMAT, "cold rows in folder '%s': block %u has %lld of its %u records: the disk returned other bytes than were "
-                       "written", cold->folder, block, (long long)(count + held), cold->block[block].live);
+    if (count != cold->block[block].live)
+        return tr_fail(TR_EFORMAT, "cold rows in folder '%s': block %u has %u of its %u records: the disk returned other bytes than were "
+                       "written", cold->folder, block, count, cold->block[block].live);
     TR_TRY(tr_cold_write(cold, to, rows, count));
-    for (int64_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         const char *at = (const char *)rows[i] - sizeof head;
         memcpy(&head, at, sizeof head);
         tr_tag_index_move(cold->index, rows[i]->key, head.record, to[i]);

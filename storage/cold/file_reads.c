@@ -77,14 +77,8 @@ static int make_slots(ring *r, const tr_file_read *reads, int64_t count)
     return r->free_count;
 }
 
-/* A forked child has neither the thread nor the rings of its parent, and locks may be held for ever. */
-static void watch_forks(void);
-
 static bool has_context(ring *r)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-    pthread_once(&once, watch_forks);
     if (!r->is_open && !r->is_missing)
         r->is_open = syscall(SYS_io_setup, DEPTH, &r->context) == 0;
     r->is_missing = !r->is_open;
@@ -162,6 +156,10 @@ static int read_all(ring *r, int file, const tr_file_read *reads, int64_t count)
     return error;
 }
 
+/* A forked child has neither the thread nor the rings of its parent, and locks may be held for ever. */
+static void watch_forks(void);
+static pthread_once_t watches_forks = PTHREAD_ONCE_INIT;
+
 /* == reads that are waited for ==================================================================== */
 
 static struct {
@@ -173,6 +171,7 @@ tr_status tr_file_reads_run(int file, const char *what, const tr_file_read *read
 {
     if (!count)
         return TR_OK;
+    pthread_once(&watches_forks, watch_forks);
     pthread_mutex_lock(&now.lock);
     const int error = read_all(&now.ring, file, reads, count);
     pthread_mutex_unlock(&now.lock);
@@ -248,6 +247,7 @@ void tr_file_reads_begin(tr_file_reads *batch)
 
     batch->are_done = false;
     batch->later = NULL;
+    pthread_once(&watches_forks, watch_forks);
     pthread_mutex_lock(&thread.lock);
     if (thread.is_running || (thread.is_running = start_thread())) {
         while (*at)

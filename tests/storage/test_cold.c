@@ -121,22 +121,64 @@ TEST(a_file_stays_small_while_rows_come_and_go)
     tr_cold_free(cold);
 }
 
+/* No block beyond these can be written. Returns the limit that there was. */
+static struct rlimit fill_disk(const tr_cold *cold)
+{
+    struct rlimit old;
+
+    getrlimit(RLIMIT_FSIZE, &old);
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){(rlim_t)TR__COLD_PAGE + (rlim_t)cold->blocks * BLOCK, old.rlim_max});
+    return old;
+}
+
 TEST(a_full_disk_is_an_error_that_names_the_folder)
 {
-    tr_cold      *cold = make_store("build");
-    uint32_t      records[ROWS];
-    struct rlimit old, few;
+    tr_cold *cold = make_store("build");
+    uint32_t records[ROWS];
 
     EXPECT_OK(store(cold, 0, 200, records));
-    getrlimit(RLIMIT_FSIZE, &old);
-    few = (struct rlimit){(rlim_t)cold->blocks * BLOCK, old.rlim_max};
-    signal(SIGXFSZ, SIG_IGN);
-    setrlimit(RLIMIT_FSIZE, &few);
+    const struct rlimit old = fill_disk(cold);
     EXPECT_FAIL(TR_EIO, "in folder 'build'", store(cold, 200, ROWS - 200, records + 200));
     setrlimit(RLIMIT_FSIZE, &old);
     assert_int_equal(count_found(cold), 200);
     EXPECT_OK(store(cold, 200, ROWS - 200, records + 200));
     assert_int_equal(count_found(cold), ROWS);
+    tr_cold_free(cold);
+}
+
+/* A record that is held: its number is in `payload`, by its row. */
+static bool lose(void *payload, int64_t key, uint32_t record)
+{
+    uint32_t *held = (uint32_t *)payload + (key + 100) / 7;
+
+    if (*held != record)
+        return false;
+    *held = TR__COLD_NONE;
+    return true;
+}
+
+TEST(tidying_goes_on_after_a_full_disk)
+{
+    enum { EACH = 20 };
+    tr_cold *cold = make_store("build");
+    uint32_t records[ROWS];
+
+    EXPECT_OK(store(cold, 0, ROWS, records));
+    for (int i = 0; i < ROWS; i++) {                   /* of EACH rows one stays, and one is held */
+        if (i % EACH)
+            tr_cold_take(cold, row_of(i)->key, records[i]);
+        if (i % EACH > 1)
+            tr_cold_drop(cold, records[i]);
+        if (i % EACH != 1)
+            records[i] = TR__COLD_NONE;
+    }
+    cold->tail = TR__COLD_NONE;                        /* the next row needs a block */
+    const struct rlimit old = fill_disk(cold);
+    EXPECT_FAIL(TR_EIO, "in folder 'build'", tr_cold_tidy(cold, lose, records));
+    setrlimit(RLIMIT_FSIZE, &old);
+    EXPECT_OK(tr_cold_tidy(cold, lose, records));
+    assert_int_equal(count_found(cold), ROWS / EACH);
     tr_cold_free(cold);
 }
 
@@ -173,6 +215,90 @@ TEST(a_forked_child_is_refused)
     assert_int_equal(waitpid(child, &how, 0), child);
     assert_int_equal(how, 0);
     tr_cold_free(cold);
+}
+
+TEST(a_forked_child_that_clears_its_rows_leaves_those_of_its_parent)
+{
+    tr_cold *cold = make_store("build");
+    uint32_t records[ROWS];
+    int      how;
+
+    EXPECT_OK(store(cold, 0, ROWS, records));
+    const pid_t child = fork();
+    if (child == 0) {
+        tr_cold_clear(cold);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_int_equal(count_found(cold), ROWS);
+    tr_cold_free(cold);
+}
+
+/* Change a byte of a record on disk, or change it back. */
+static void flip(const tr_cold *cold, uint32_t record)
+{
+    char  path[64], page[TR__COLD_PAGE];
+    off_t at = (off_t)tr__cold_place(cold, record);
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", cold->file);
+    const int file = open(path, O_RDWR);
+    assert_int_equal(pread(file, page, 32, at), 32);
+    page[31] = (char)~page[31];
+    assert_int_equal(pwrite(file, page, 32, at), 32);
+    fsync(file);
+    close(file);
+}
+
+TEST(ages_are_those_of_all_rows_also_after_a_failure_to_read_them)
+{
+    tr_cold     *cold = make_store("build");
+    tr_cold_age *list = NULL;
+    uint32_t     records[ROWS];
+    uint64_t     capacity = 0, count = 0, all = 0;
+
+    EXPECT_OK(store(cold, 0, ROWS, records));
+    flip(cold, records[77]);
+    EXPECT_FAIL(TR_EFORMAT, "is damaged", tr_cold_keep_ages(cold));
+    flip(cold, records[77]);
+    EXPECT_OK(tr_cold_keep_ages(cold));
+    for (uint32_t shard = 0; shard < TR_SHARDS; shard++, all += count) {
+        EXPECT_OK(tr_cold_ages_of_shard(&list, &capacity, &count, cold, shard));
+        for (uint64_t i = 0; i < count; i++)
+            for (int row = 0; row < ROWS; row++)
+                if (records[row] == list[i].record)
+                    assert_int_equal(list[i].last, row_of(row)->last);
+    }
+    assert_int_equal(all, ROWS);
+    free(list);
+    tr_cold_free(cold);
+}
+
+static int announce_one(void)
+{
+    tr_cold *cold = make_store("build");
+    uint32_t record;
+    int      found = 0;
+
+    EXPECT_OK(store(cold, 0, 1, &record));
+    EXPECT_OK(tr_cold_expect(cold, &row_of(0)->key, NULL, 1));
+    EXPECT_OK(tr_cold_fetch(cold, &row_of(0)->key, NULL, 1, compare, &found));
+    tr_cold_free(cold);
+    return found;
+}
+
+/* The first test: the parent has never read several records at a time. */
+TEST(a_forked_child_reads_ahead_in_its_own_file)
+{
+    int how;
+
+    assert_int_equal(announce_one(), 1);
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(10);                                     /* rather than wait for ever */
+        _exit(announce_one() - 1);
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_int_equal(how, 0);
 }
 
 /* Announce these rows, and let them be looked up. Returns how many look-ups found their record read. */
@@ -288,11 +414,15 @@ TEST(reads_beyond_the_end_of_a_file_fail)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_forked_child_reads_ahead_in_its_own_file),
         cmocka_unit_test(rows_are_read_as_they_were_written),
         cmocka_unit_test(a_file_stays_small_while_rows_come_and_go),
         cmocka_unit_test(a_full_disk_is_an_error_that_names_the_folder),
+        cmocka_unit_test(tidying_goes_on_after_a_full_disk),
         cmocka_unit_test(a_damaged_record_is_an_error_and_not_a_row),
         cmocka_unit_test(a_forked_child_is_refused),
+        cmocka_unit_test(a_forked_child_that_clears_its_rows_leaves_those_of_its_parent),
+        cmocka_unit_test(ages_are_those_of_all_rows_also_after_a_failure_to_read_them),
         cmocka_unit_test(announced_rows_are_read_once_and_ahead),
         cmocka_unit_test(announced_rows_that_are_too_long_are_read_when_they_are_needed),
         cmocka_unit_test(what_was_read_ahead_of_a_block_that_is_free_is_forgotten),

@@ -253,6 +253,37 @@ TEST(a_snapshot_of_large_shards_has_the_rows_of_its_moment)
     free_pair(&p);
 }
 
+/* All rows go while a snapshot is there, of which some shards are read, and others come. */
+TEST(a_snapshot_has_its_rows_also_when_the_table_is_cleared)
+{
+    const tr_table_config config = config_of(TR_FP32);
+    const uint64_t        stride = tr_table_stride(&config);
+    pair                  p = make_pair(&config, HOT);
+    void                 *rows[TR_SHARDS], *read = NULL;
+    uint64_t              bytes[TR_SHARDS], read_bytes = 0;
+
+    for (int is_sorted = 0; is_sorted < 2; is_sorted++) {
+        for (uint64_t i = 0; i < 100; i++)
+            call_at_random(&p, 5000 * (uint64_t)is_sorted + i);
+        for (uint32_t shard = 0; shard < TR_SHARDS; shard++)
+            EXPECT_OK(tr_table_pack(p.plain, shard, &rows[shard], &bytes[shard]));
+        EXPECT_OK(tr_table_snapshot(p.spilled, 0, 0));
+        for (uint32_t shard = 0; shard < TR_SHARDS; shard++) {
+            if (shard == (is_sorted ? TR_SHARDS / 2 : 0)) {
+                tr_table_clear(p.plain, p.step, p.step);
+                tr_table_clear(p.spilled, p.step, p.step);
+                for (uint64_t i = 0; i < 60; i++)
+                    call_at_random(&p, 700000 + i);
+            }
+            EXPECT_OK(tr_table_snapshot_read(p.spilled, shard, &read, &read_bytes));
+            expect_same_packs(rows[shard], bytes[shard], read, read_bytes, stride);
+        }
+        tr_table_snapshot_end(p.spilled);
+        expect_same_rows(&p, 0);
+    }
+    free_pair(&p);
+}
+
 /* == failures =================================================================================== */
 
 TEST(a_disk_without_room_for_a_snapshot_costs_the_snapshot_alone)
@@ -304,6 +335,7 @@ int main(void)
         cmocka_unit_test(rows_that_are_only_looked_up_are_not_written_again),
         cmocka_unit_test(a_snapshot_has_the_cold_rows_of_its_moment),
         cmocka_unit_test(a_snapshot_of_large_shards_has_the_rows_of_its_moment),
+        cmocka_unit_test(a_snapshot_has_its_rows_also_when_the_table_is_cleared),
         cmocka_unit_test(a_disk_without_room_for_a_snapshot_costs_the_snapshot_alone),
         cmocka_unit_test(a_folder_that_is_not_there_is_refused),
     };
