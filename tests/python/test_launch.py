@@ -135,6 +135,13 @@ def test_servers_have_their_hosts_cores(layout, asked, found, monkeypatch):
     assert env.get("TRIREME_SERVER_THREADS") == (None if found is None else str(found))
 
 
+def test_other_hosts_compute_products_as_this_one(monkeypatch):
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    job = supervisor.Launch(Layout(1, 1, hosts="a,b"), [str(SCRIPT)])
+    words = job.command(job.environment(".", SimpleNamespace(cores=lambda: 8, count=2)), None, None)
+    assert ["-x", "OPENBLAS_CORETYPE"] in [words[at:at + 2] for at in range(len(words))]
+
+
 def test_trainers_begin_where_servers_end():
     assert placed(Layout(2, 4, hosts="a,b,c", standbys=1)) == [["a", "b"], ["c", "c", "a", "b"], ["a", "b", "c"], []]
     assert placed(Layout(3, 3, hosts="a,b,c")) == [["a", "b", "c"], ["a", "b", "c"], [], []]

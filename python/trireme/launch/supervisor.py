@@ -49,8 +49,9 @@ _TO_EXIT = 10.0                        # for processes that have left the job we
 _PR_SET_PDEATHSIG = 1
 _TURN, _CALM = 0.02, 0.1               # seconds between two looks: while ranks start or end, and while all run; a death ends either
 _PREFIX, _PREFIX_HOSTS, _STATE = "trireme-job-", "trireme-hosts-", "trireme-state-"
-# Variables that ranks of other hosts get begin like this.
-_EXPORTED = ("TRIREME_", "PYTHON", "AWS_", "GOOGLE_", "CLOUD_STORAGE_", "HADOOP_", "CLASSPATH", "JAVA_HOME", "ARROW_LIBHDFS_DIR", "KRB5")
+# Variables that ranks of other hosts get begin like this. Those of OpenBLAS choose its products, whose last bits differ.
+_EXPORTED = ("TRIREME_", "OPENBLAS_", "PYTHON", "AWS_", "GOOGLE_", "CLOUD_STORAGE_", "HADOOP_", "CLASSPATH", "JAVA_HOME",
+             "ARROW_LIBHDFS_DIR", "KRB5")
 
 
 # Serves the job's numbers while the context lasts, which says where.
