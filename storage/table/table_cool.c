@@ -186,6 +186,11 @@ tr_status tr__spill_keep_to_memory(tr_table *t)
     return trim(t, (uint32_t)(used - most > SOME ? used - SOME : most));
 }
 
+tr_status tr__spill_tidy(tr_table *t)
+{
+    return t->spill ? tr_cold_tidy(t->spill->cold, lost_record, t) : TR_OK;
+}
+
 tr_status tr__spill_make_room(tr_table *t, uint64_t more)
 {
     tr__spill     *s = t->spill;
@@ -198,5 +203,5 @@ tr_status tr__spill_make_room(tr_table *t, uint64_t more)
     surplus = surplus > s->batch ? surplus : s->batch;
     for (; surplus && count; surplus -= count < surplus ? count : surplus)
         TR_TRY(cool_some(t, surplus, &steps, &count));
-    return tr_cold_tidy(s->cold, lost_record, t);
+    return tr__spill_tidy(t);
 }

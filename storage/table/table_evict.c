@@ -213,6 +213,7 @@ tr_status tr_table_evict(tr_table *table, uint64_t step, uint64_t *removed)
     tr__spill_unpin_logged(table);
     TR_TRY(tr_undo_begin(table->undo, step));          /* undoing must not put old rows into slots that are used again */
     TR_TRY(evict(table, (uint32_t)(clock % TR_SHARDS), clock, &gone));
+    TR_TRY(tr__spill_tidy(table));
     if (removed)
         *removed = gone;
     return TR_OK;

@@ -121,6 +121,8 @@ void      tr__spill_lose_record(tr__spill *spill, uint32_t slot);
 
 /* Make room for `more` hot rows. If all hot rows are needed now, there are more of them until the next call. */
 tr_status tr__spill_make_room(tr_table *table, uint64_t more);
+/* Bound the file, when rows on disk were removed. */
+tr_status tr__spill_tidy(tr_table *table);
 /* When the index of the cold rows has grown, there may be fewer hot rows. Slots at the end are given up, some thousand in a call, when none
  * of their rows must stay and nobody reads them for a snapshot. */
 tr_status tr__spill_keep_to_memory(tr_table *table);

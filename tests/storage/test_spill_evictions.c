@@ -77,6 +77,34 @@ TEST(old_rows_go_from_disk_as_from_memory)
     run_evictions(&config);
 }
 
+TEST(the_file_becomes_smaller_when_most_rows_are_removed)
+{
+    enum { LARGE = 16000 };
+    static const float numbers[2 * WIDTH];
+    tr_table_config    config = config_of(TR_FP32);
+    tr_table_report    before, after;
+
+    config.max_age = TR_SHARDS;
+    config.keep_count = 2;
+    pair p = make_pair(&config, HOT);
+    for (uint64_t i = 0; i < LARGE; i++) {             /* one of ten stays: some in each block of the file */
+        const tr_table_row row = {key_of_few_shards(i), i % 10 ? 1 : 2, 1, numbers, numbers};
+        EXPECT_OK(tr_table_put(p.plain, &row));
+        EXPECT_OK(tr_table_put(p.spilled, &row));
+    }
+    tr_table_get_report(p.spilled, &before);
+    p.step = 3 * TR_SHARDS - 1;
+    for (uint64_t i = 0; i < 4 * SHARDS; i++) {
+        next_step(&p);
+        EXPECT_OK(tr_table_evict(p.plain, p.step, NULL));
+        EXPECT_OK(tr_table_evict(p.spilled, p.step, NULL));
+    }
+    tr_table_get_report(p.spilled, &after);
+    assert_true(after.cold.file_bytes < before.cold.file_bytes / 4);
+    expect_same_rows(&p, 0);
+    free_pair(&p);
+}
+
 TEST(a_table_may_begin_to_remove_rows_when_many_lie_on_disk)
 {
     tr_table_config        config = config_of(TR_FP32);
@@ -98,6 +126,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(old_rows_go_from_disk_as_from_memory),
+        cmocka_unit_test(the_file_becomes_smaller_when_most_rows_are_removed),
         cmocka_unit_test(a_table_may_begin_to_remove_rows_when_many_lie_on_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
