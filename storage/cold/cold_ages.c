@@ -1,4 +1,4 @@
-/* cold_ages.c - when the rows on disk were touched last, for those who remove old rows without reading all of them.
+/* cold_ages.c - when each row on disk was touched last. So a table finds its old rows without reading any.
  *
  * Ages lie in a segment of their own, by the numbers of the records. An age is written before its record can be indexed, and never changes
  * while it is. So ages are right after a kill at any instruction. The notes say whether all records have theirs. */

@@ -1,4 +1,4 @@
-/* cold_sorted.c - rows sorted by shards, for a reader who wants all of them, one shard after the other.
+/* cold_sorted.c - the rows of a snapshot, sorted by shards. A checkpoint reads them one shard after the other.
  *
  * To read each record by itself would take a page of the disk for each row. Instead the blocks are read once, one after the other, and each
  * record is appended to the chunk of its shard. Full chunks go to a file without a name, many at a time. So each row is read, written and

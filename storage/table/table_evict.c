@@ -6,8 +6,6 @@
 
 #include <stdlib.h>
 
-#define NO_RECORD UINT32_MAX
-
 /* A row of the shard: in a slot, or in a record on disk, whose key is known when it was read. */
 typedef struct victim {
     uint32_t age, touches;
@@ -15,7 +13,7 @@ typedef struct victim {
     uint32_t slot, record;
 } victim;
 
-/* The rows of a shard that stay so far. */
+/* The rows of a shard that are left. */
 typedef struct shard_rows {
     victim  *row;
     uint64_t count, capacity;
@@ -37,7 +35,7 @@ static victim victim_of(const tr_slots *slots, uint32_t slot, uint64_t clock)
 {
     const tr_slot_row *row = tr_slots_row(tr_slots_rows(slots), tr_slots_stride(slots), slot);
 
-    return (victim){age_of(row->last, clock), row->mark & TR__TOUCHES, row->key, slot, NO_RECORD};
+    return (victim){age_of(row->last, clock), row->mark & TR__TOUCHES, row->key, slot, TR__NO_RECORD};
 }
 
 static tr_status reserve(shard_rows *all, uint64_t count)
@@ -52,27 +50,35 @@ static tr_status reserve(shard_rows *all, uint64_t count)
     return TR_OK;
 }
 
-/* Remove the stale ones of the slots of a shard; the others are appended to `left`, unless it is NULL. */
-static tr_status evict_stale(tr_table *t, tr_slots *slots, uint32_t shard, uint64_t clock, shard_rows *left, uint64_t *removed)
+static tr_status list_hot(tr_table *t, const tr_slots *slots, uint32_t shard, uint64_t clock, shard_rows *all)
 {
     uint64_t count = 0;
 
     TR_TRY(tr_slots_of_shard(&t->list, &t->list_capacity, &count, slots, shard));
-    if (left)
-        TR_TRY(reserve(left, left->count + count));
+    TR_TRY(reserve(all, all->count + count));
+    for (uint64_t i = 0; i < count; i++)
+        all->row[all->count++] = victim_of(slots, t->list[i], clock);
+    return TR_OK;
+}
+
+static tr_status list_cold(tr_table *t, uint32_t shard, uint64_t clock, shard_rows *all)
+{
+    tr__spill *s = t->spill;
+    uint64_t   count = 0;
+
+    if (!s)
+        return TR_OK;
+    TR_TRY(tr_cold_ages_of_shard(&s->ages, &s->ages_capacity, &count, s->cold, shard));
+    TR_TRY(reserve(all, all->count + count));
     for (uint64_t i = 0; i < count; i++) {
-        const victim row = victim_of(slots, t->list[i], clock);
-        if (is_stale(&t->config, &row)) {
-            tr__table_delete_row(t, slots, t->list[i]);
-            ++*removed;
-        } else if (left) {
-            left->row[left->count++] = row;
-        }
+        const tr_cold_age *a = &s->ages[i];
+        all->row[all->count++] = (victim){age_of(a->last, clock), a->mark & TR__TOUCHES, 0, TR_SLOT_NONE, a->record};
     }
     return TR_OK;
 }
 
-/* == rows on disk ================================================================================= */
+/* == removing ===================================================================================== */
+
 
 typedef struct naming {
     victim  *row;
@@ -83,7 +89,7 @@ static tr_status name_next(void *payload, uint32_t record, const tr_slot_row *ro
 {
     naming *n = payload;
 
-    while (n->row[n->next].record == NO_RECORD)
+    while (n->row[n->next].record == TR__NO_RECORD)
         n->next++;
     (void)record;
     n->row[n->next++].key = row->key;
@@ -93,23 +99,24 @@ static tr_status name_next(void *payload, uint32_t record, const tr_slot_row *ro
 /* Read the keys of those rows that lie on disk. */
 static tr_status name_rows(tr_table *t, victim *rows, uint64_t count)
 {
-    uint32_t *records = malloc((count + 1) * sizeof *records);
+    if (!t->spill || !count)
+        return TR_OK;
+    uint32_t *records = malloc(count * sizeof *records);
     uint64_t  n = 0;
-
     if (!records)
         return tr_fail(TR_ENOMEM, "table: no memory for the records of %llu rows", (unsigned long long)count);
     for (uint64_t i = 0; i < count; i++)
-        if (rows[i].record != NO_RECORD)
+        if (rows[i].record != TR__NO_RECORD)
             records[n++] = rows[i].record;
     const tr_status status = n ? tr_cold_read(t->spill->cold, records, n, name_next, &(naming){rows, 0}) : TR_OK;
     free(records);
     return status;
 }
 
-static void remove_row(tr_table *t, const victim *row)
+static void remove_row(tr_table *t, tr_slots *slots, const victim *row)
 {
-    if (row->record == NO_RECORD) {
-        tr__table_delete_row(t, t->slots, row->slot);
+    if (row->record == TR__NO_RECORD) {
+        tr__table_delete_row(t, slots, row->slot);
         return;
     }
     tr_changes_remove(&t->changes, row->key, false);
@@ -117,33 +124,24 @@ static void remove_row(tr_table *t, const victim *row)
     tr_cold_drop(t->spill->cold, row->record);
 }
 
-/* Remove the stale rows of a shard that lie on disk; the others are appended to `left`. */
-static tr_status evict_stale_on_disk(tr_table *t, uint32_t shard, uint64_t clock, shard_rows *left, uint64_t *removed)
+/* Remove the stale ones. */
+static tr_status evict_stale(tr_table *t, tr_slots *slots, shard_rows *all, uint64_t *removed)
 {
-    tr__spill *s = t->spill;
-    uint64_t   count = 0, stale = 0;
+    const uint64_t count = all->count;
+    uint64_t       left = 0;
 
-    if (!s)
-        return TR_OK;
-    TR_TRY(tr_cold_ages_of_shard(&s->ages, &s->ages_capacity, &count, s->cold, shard));
-    TR_TRY(reserve(left, left->count + count));
-    victim *gone = malloc((count + 1) * sizeof *gone);
-    if (!gone)
-        return tr_fail(TR_ENOMEM, "table: no memory to choose which of %llu rows to remove", (unsigned long long)count);
-    for (uint64_t i = 0; i < count; i++) {
-        const tr_cold_age *a = &s->ages[i];
-        const victim       row = {age_of(a->last, clock), a->mark & TR__TOUCHES, 0, TR_SLOT_NONE, a->record};
-        if (is_stale(&t->config, &row))
-            gone[stale++] = row;
-        else
-            left->row[left->count++] = row;
-    }
-    const tr_status status = name_rows(t, gone, stale);
-    for (uint64_t i = 0; status == TR_OK && i < stale; i++)
-        remove_row(t, &gone[i]);
-    *removed += status == TR_OK ? stale : 0;
-    free(gone);
-    return status;
+    for (uint64_t i = 0; i < count; i++)
+        if (!is_stale(&t->config, &all->row[i])) {
+            const victim row = all->row[i];
+            all->row[i] = all->row[left];
+            all->row[left++] = row;
+        }
+    TR_TRY(name_rows(t, all->row + left, count - left));
+    for (uint64_t i = left; i < count; i++)
+        remove_row(t, slots, &all->row[i]);
+    all->count = left;
+    *removed += count - left;
+    return TR_OK;
 }
 
 /* == rows beyond the table's number ================================================================= */
@@ -180,30 +178,36 @@ static tr_status evict_surplus(tr_table *t, shard_rows *all, uint64_t *removed)
     TR_TRY(name_rows(t, all->row, candidates));
     qsort(all->row, candidates, sizeof *all->row, by_worth);
     for (uint64_t i = 0; i < surplus; i++)
-        remove_row(t, &all->row[i]);
+        remove_row(t, t->slots, &all->row[i]);
     *removed += surplus;
     return TR_OK;
 }
 
-static tr_status evict(tr_table *t, uint32_t shard, uint64_t clock, uint64_t *removed)
+static tr_status evict_candidates(tr_table *t, uint32_t shard, uint64_t clock, shard_rows *all)
 {
-    shard_rows left = {0};
-    uint64_t   waiting = 0;
-    tr_status  status = t->candidates ? evict_stale(t, t->candidates, shard, clock, NULL, &waiting) : TR_OK;
+    uint64_t waiting = 0;
 
-    if (status == TR_OK)
-        status = evict_stale(t, t->slots, shard, clock, &left, removed);
-    if (status == TR_OK)
-        status = evict_stale_on_disk(t, shard, clock, &left, removed);
-    if (status == TR_OK)
-        status = evict_surplus(t, &left, removed);
-    free(left.row);
+    if (!t->candidates)
+        return TR_OK;
+    TR_TRY(list_hot(t, t->candidates, shard, clock, all));
+    const tr_status status = evict_stale(t, t->candidates, all, &waiting);
+    all->count = 0;
     return status;
+}
+
+static tr_status evict(tr_table *t, uint32_t shard, uint64_t clock, shard_rows *all, uint64_t *removed)
+{
+    TR_TRY(evict_candidates(t, shard, clock, all));
+    TR_TRY(list_hot(t, t->slots, shard, clock, all));
+    TR_TRY(list_cold(t, shard, clock, all));
+    TR_TRY(evict_stale(t, t->slots, all, removed));
+    return evict_surplus(t, all, removed);
 }
 
 tr_status tr_table_evict(tr_table *table, uint64_t step, uint64_t *removed)
 {
     const uint64_t clock = step + tr__table_notes_of(table)->ahead;
+    shard_rows     all = {0};
     uint64_t       gone = 0;
 
     if (removed)
@@ -212,7 +216,9 @@ tr_status tr_table_evict(tr_table *table, uint64_t step, uint64_t *removed)
         return TR_OK;
     tr__spill_unpin_logged(table);
     TR_TRY(tr_undo_begin(table->undo, step));          /* undoing must not put old rows into slots that are used again */
-    TR_TRY(evict(table, (uint32_t)(clock % TR_SHARDS), clock, &gone));
+    const tr_status status = evict(table, (uint32_t)(clock % TR_SHARDS), clock, &all, &gone);
+    free(all.row);
+    TR_TRY(status);
     TR_TRY(tr__spill_tidy(table));
     if (removed)
         *removed = gone;
